@@ -1,0 +1,55 @@
+# make          what there is to make
+# make demo     grade a small class of made-up students, with a table of the results
+# The virtual environment .venv builds itself, and again when what it depends on changes.
+
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.built
+
+.PHONY: help demo test lint types lab release verify clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      grade the submissions in examples/ and show the results"
+	@echo "make lab       open the exercises in JupyterLab"
+	@echo "make test      run the project's own tests"
+	@echo "make lint      check style and types"
+	@echo "make verify    prove that the hidden tests accept right answers and catch the known mistakes"
+	@echo "make release   write the students' notebooks from the instructors'"
+	@echo "make clean     remove the virtual environment and the caches"
+
+demo: $(STAMP)
+	@$(VENV)/bin/autograder grade attention --submissions examples/submissions --workers 2
+
+test: $(STAMP)
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+lint: types
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/ruff format --check
+
+types: $(STAMP)
+	@$(VENV)/bin/mypy
+
+lab: $(STAMP)
+	@$(VENV)/bin/jupyter lab --notebook-dir release $(if $(filter 0,$(shell id -u)),--allow-root)
+
+release: $(STAMP)
+	@$(VENV)/bin/autograder release
+
+verify: $(STAMP)
+	@$(VENV)/bin/autograder verify
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not: name one, as in  make $(or $(MAKECMDGOALS),test) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Building $(VENV) (once; it takes some minutes) ..."
+	@"$(PYTHON)" -m venv --clear $(VENV) || \
+	  { echo "'$(PYTHON)' can't make a virtual environment; on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,246 @@
+"""The commands, from parsed options to an exit code.
+
+Each one imports what it needs when it runs, so that ``autograder --help`` comes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+from autograder.errors import CourseError
+
+if TYPE_CHECKING:
+    import gettext
+
+    from rich.console import Console
+
+    from autograder.course import Course
+    from autograder.grading import Graded, Grader
+    from autograder.report import GradeReport
+
+
+class Submission(NamedTuple):
+    """One student's notebook in a folder of submissions."""
+
+    student: str
+    path: Path
+
+
+def check(options: argparse.Namespace) -> int:
+    """``autograder check``: one's own notebooks, or anyone's, one report each."""
+    course = _course(options)
+    show = _shower(course, options)
+    worst = 0
+    seed = _seed(course, options)
+    if options.assignment is not None:
+        course.assignment(options.assignment)
+    from autograder.grading import Grader
+
+    with Grader(course, course.confinement.check) as grader:
+        for path in options.notebook:
+            report = grader.grade(path, options.assignment, seed).report
+            show(report)
+            worst = max(worst, _check_code(report))
+    return worst
+
+
+def grade(options: argparse.Namespace) -> int:
+    """``autograder grade``: a class, as a table."""
+    course = _course(options)
+    names = _assignments(course, options)
+    folder = options.submissions or course.root / "submitted"
+    found = {name: submissions(folder, name) for name in names}
+    if not any(found.values()):
+        layout = f"<student>/{names[0]}/{names[0]}.ipynb"
+        raise CourseError(f"no submissions in {folder}; they are looked for as {layout}.")
+    seed = _seed(course, options)
+    faults = 0
+    from autograder.grading import Grader
+
+    with Grader(course, course.confinement.grade, options.workers) as grader:
+        for name, submitted in found.items():
+            if submitted:
+                faults += _grade_assignment(grader, course, name, submitted, seed, options)
+    return 3 if faults else 0
+
+
+def release(options: argparse.Namespace) -> int:
+    """``autograder release``: the students' notebooks."""
+    course = _course(options)
+    names = _assignments(course, options)
+    from autograder.release import check_release, write_release
+
+    if options.check:
+        stale = check_release(course, names)
+        for path in stale:
+            print(f"{_near(path)} is out of step with its source; run `autograder release`.")
+        if not stale:
+            print(f"in step with their sources: {', '.join(names)}")
+        return 1 if stale else 0
+    changed = write_release(course, names)
+    for path in changed:
+        print(f"wrote {_near(path)}")
+    if not changed:
+        print(f"nothing to write, in step with their sources: {', '.join(names)}")
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """``autograder verify``: the course proves itself."""
+    course = _course(options)
+    names = _assignments(course, options)
+    seed = _seed(course, options)
+    from autograder.verify import verify as holds
+
+    return 0 if holds(course, names, seed, options.workers, _console(sys.stdout)) else 1
+
+
+def doctor(_options: argparse.Namespace) -> int:
+    """``autograder doctor``: what this machine offers."""
+    from autograder.doctor import diagnose
+
+    for line in diagnose().lines():
+        print(line)
+    return 0
+
+
+def submissions(folder: Path, assignment: str) -> list[Submission]:
+    """The submissions to one assignment in nbgrader's layout, ``<student>/<assignment>/<assignment>.ipynb``.
+
+    A lone notebook of another name counts too: students rename files.
+    """
+    if not folder.is_dir():
+        raise CourseError(f"the folder of submissions {folder} does not exist; name it with --submissions.")
+    found = []
+    for place in sorted(folder.glob(f"*/{assignment}")):
+        if place.parent.name.startswith(".") or not place.is_dir():
+            continue
+        path = place / f"{assignment}.ipynb"
+        others = [other for other in place.glob("*.ipynb") if not other.name.startswith(".")]
+        if not path.exists() and len(others) == 1:
+            [path] = others
+        found.append(Submission(place.parent.name, path))
+    return found
+
+
+def _grade_assignment(
+    grader: Grader,
+    course: Course,
+    name: str,
+    submitted: Sequence[Submission],
+    seed: int,
+    options: argparse.Namespace,
+) -> int:
+    """Grade and show one assignment; returns how many submissions stay ungraded through our fault."""
+    from autograder.terminal import ClassRow, show_class
+
+    translations = _translations(course, options)
+    paths = [submission.path for submission in submitted]
+    rows = []
+    graded = grader.grade_many(paths, name, seed)
+    for submission, result in zip(submitted, _progress(graded, len(paths), name), strict=True):
+        seconds = result.examined.seconds.get("total", 0.0) if result.examined else 0.0
+        rows.append(ClassRow(submission.student, result.report, seconds))
+        if options.json:
+            _print_json({"student": submission.student} | result.report.public(translations))
+    if not options.json:
+        console = _console(sys.stdout)
+        console.print(
+            f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False
+        )
+        show_class(rows, console, translations)
+    return sum(row.report.status == "ungraded" for row in rows)
+
+
+def _check_code(report: GradeReport) -> int:
+    if report.status == "graded":
+        return 0 if report.complete else 1
+    return 2 if report.status == "unusable" else 3
+
+
+def _shower(course: Course, options: argparse.Namespace) -> Callable[[GradeReport], None]:
+    """How `check` shows a report: as one line of JSON, or as a page."""
+    translations = _translations(course, options)
+    if options.json:
+        return lambda report: _print_json(report.public(translations))
+    from autograder.terminal import show_report
+
+    console = _console(sys.stdout)
+    shown = 0
+
+    def show(report: GradeReport) -> None:
+        nonlocal shown
+        if shown:
+            console.print("\n")
+        show_report(report, console, translations)
+        shown += 1
+
+    return show
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # an ASCII terminal, or a file name that is not UTF-8
+        text = json.dumps(value)
+    print(text, flush=True)
+
+
+def _progress(graded: Iterable[Graded], total: int, name: str) -> Iterator[Graded]:
+    """The same, with a bar on a terminal's stderr that disappears at the end."""
+    from rich.progress import track
+
+    console = _console(sys.stderr)
+    yield from track(
+        graded,
+        name,
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        auto_refresh=False,
+    )
+
+
+def _course(options: argparse.Namespace) -> Course:
+    from autograder.course import find_course, load_course
+
+    return load_course(options.course if options.course is not None else find_course(Path.cwd()))
+
+
+def _assignments(course: Course, options: argparse.Namespace) -> list[str]:
+    names = options.assignments or list(course.assignments)
+    for name in names:
+        course.assignment(name)
+    return names
+
+
+def _seed(course: Course, options: argparse.Namespace) -> int:
+    from autograder.course import course_seed
+
+    return course_seed(course) if options.seed is None else options.seed
+
+
+def _translations(course: Course, options: argparse.Namespace) -> gettext.NullTranslations:
+    from autograder.messages import translations
+
+    return translations(options.language or course.language)
+
+
+def _near(path: Path) -> Path:
+    """A path as short as it can be typed from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream)

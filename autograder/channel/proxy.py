@@ -1,0 +1,285 @@
+"""The student's function, as the hidden suites see it: a callable whose every call happens in the other process.
+
+What comes back is decoded into fresh tensors of ours. A changed input is changed here too, and gradients flow through
+the border by a `torch.autograd.Function` whose backward pass asks the other side.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Protocol
+
+import torch
+
+from autograder.channel.codec import Decoder, Encoder, overwrite
+from autograder.channel.frames import Buffer, ProtocolError
+
+Frame = tuple[dict[str, Any], bytes]
+
+
+class StudentRaised(Exception):
+    """The student's function raised.
+
+    Attributes:
+        type_name: the exception's class.
+        bases: the builtin exceptions that it is one of, such as ``("ValueError", "Exception", "BaseException")``.
+        text: its text, at most 2,000 characters.
+        line: the line of the student's cell where it came from, or None.
+    """
+
+    def __init__(self, type_name: str, bases: tuple[str, ...], text: str, line: int | None) -> None:
+        super().__init__(f"{type_name}: {text}")
+        self.type_name, self.bases, self.message, self.line = type_name, bases, text, line
+
+
+@dataclass(frozen=True)
+class ForbiddenCall:
+    """A finished article that the answer called: its name, and the line of the student's cell if known."""
+
+    name: str
+    line: int | None
+
+
+class ForbiddenCalled(Exception):
+    """The student's function called what the exercise forbids."""
+
+    def __init__(self, call: ForbiddenCall) -> None:
+        super().__init__(call.name)
+        self.call = call
+
+
+class Endpoint(Protocol):
+    """The other side of the border: answers ``call`` and ``backward`` requests."""
+
+    def request(self, header: dict[str, Any], blobs: Sequence[Buffer]) -> Frame:
+        """Send one request and return the reply, header and blob."""
+
+
+@dataclass
+class Call:
+    """One recorded call, as the frames that crossed the border."""
+
+    request: Frame
+    reply: Frame
+    backwards: list[tuple[Frame, Frame]] = field(default_factory=list)
+
+
+class Student:
+    """A function of the student's. Calling it sends the arguments over and returns what came back.
+
+    Args:
+        name: the function's name.
+        endpoint: the other side.
+        watch: forbidden names for the other side to look out for.
+
+    Attributes:
+        calls: every call so far, recorded for the search of known mistakes.
+        changed_inputs: which arguments a call has changed ("argument 1"), over all calls so far.
+    """
+
+    def __init__(self, name: str, endpoint: Endpoint, watch: Sequence[str] = ()) -> None:
+        self.name = name
+        self.calls: list[Call] = []
+        self.changed_inputs: list[str] = []
+        self._endpoint = endpoint
+        self._watch = list(watch)
+        self._freed: list[int] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the student's function.
+
+        Returns:
+            What it returned: tensors, numbers, strings, None, lists, tuples and dicts; `Unsupported` for the rest.
+
+        Raises:
+            StudentRaised: the function raised.
+            ForbiddenCalled: it called what the exercise forbids.
+            ProtocolError: the other side's answer makes no sense.
+        """
+        encoder = Encoder()
+        number = len(self.calls)
+        header = {
+            "op": "call",
+            "id": number,
+            "name": self.name,
+            "seed": 1000 + number,
+            "watch": self._watch,
+            "free": self._take_freed(),
+            "args": encoder.value(args),
+            "kwargs": encoder.value(kwargs),
+        }
+        tables, blobs = encoder.tables()
+        header.update(tables)
+        request = header, b"".join(blobs)
+        reply = self._endpoint.request(header, [request[1]])
+        call = Call(request, reply)
+        self.calls.append(call)
+        result, decoder, changed = read_reply(reply, encoder.tensors, encoder.storages.known)
+        for storage, data in changed:
+            overwrite(storage, data)
+        self._note_changes(args, kwargs, changed, reply[0])
+        self._raise_what_was_raised(reply[0])
+        outputs = _differentiable_outputs(result, decoder, encoder.tensors)
+        if torch.is_grad_enabled() and outputs:
+            return self._bridged(result, [decoder.tensors[number] for number in outputs], outputs, encoder.tensors, call)
+        return result
+
+    def _bridged(
+        self, result: Any, tensors: list[torch.Tensor], numbers: list[int], inputs: list[torch.Tensor], call: Call
+    ) -> Any:
+        bridged = _Bridge.apply(_Graph(self, call, numbers), tensors, *inputs)  # type: ignore[no-untyped-call]
+        swap = {id(tensor): bridge for tensor, bridge in zip(tensors, bridged, strict=True)}
+        return _map_tensors(result, lambda tensor: swap.get(id(tensor), tensor))
+
+    def backward(self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+        """Gradients of a call's inputs for given gradients of some of its results (tensor numbers)."""
+        encoder = Encoder()
+        header: dict[str, Any] = {"op": "backward", "call": call.request[0]["id"], "outputs": list(outputs)}
+        for grad in grads:
+            # One entry for each gradient, even where autograd hands the same object twice.
+            encoder.value(grad.detach())
+        tables, blobs = encoder.tables()
+        header.update(tables)
+        request = header, b"".join(blobs)
+        reply = self._endpoint.request(header, [request[1]])
+        call.backwards.append((request, reply))
+        self._raise_what_was_raised(reply[0])
+        found = read_gradients(reply)
+        inputs = call.request[0]["tensors"]
+        if len(found) != len(inputs):
+            raise ProtocolError("the gradients are not those of the inputs")
+        for grad, row in zip(found, inputs, strict=True):
+            if grad is not None and list(grad.shape) != row["n"]:
+                raise ProtocolError("a gradient has another shape than its input")
+        return found
+
+    def _raise_what_was_raised(self, header: dict[str, Any]) -> None:
+        for name, line in header.get("forbidden") or ():
+            raise ForbiddenCalled(ForbiddenCall(str(name), line if isinstance(line, int) else None))
+        if "raised" in header:
+            _raise(header["raised"])
+
+    def _note_changes(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], changed: list[Any], header: dict[str, Any]
+    ) -> None:
+        touched = {storage._cdata for storage, _ in changed}
+        named = [(f"argument {place + 1}", value) for place, value in enumerate(args)] + list(kwargs.items())
+        for label, value in named:
+            if any(tensor.untyped_storage()._cdata in touched for tensor in _tensors(value)):
+                self.changed_inputs.append(label)
+        if header.get("restructured") and not touched:
+            self.changed_inputs.append("the shape of an argument")
+
+    def _take_freed(self) -> list[int]:
+        freed, self._freed = self._freed, []
+        return freed
+
+
+def read_reply(
+    reply: Frame, inputs: Sequence[torch.Tensor], storages: Sequence[torch.UntypedStorage]
+) -> tuple[Any, Decoder, list[tuple[torch.UntypedStorage, memoryview]]]:
+    """Decode a call's reply against the inputs of its request.
+
+    Returns:
+        The result (None when the function raised), the decoder, and the changed storages with their new bytes.
+
+    Raises:
+        ProtocolError: the reply makes no sense.
+    """
+    header, blob = reply
+    sizes, numbers = header.get("storages"), header.get("changed")
+    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise ProtocolError("a reply lacks its storages")
+    if not isinstance(numbers, list) or len(set(map(str, numbers))) != len(numbers):
+        raise ProtocolError("a reply lacks its changed inputs")
+    start, view = sum(sizes), memoryview(blob)
+    decoder = Decoder(header, view[:start], [tensor.detach() for tensor in inputs], storages)
+    changed = []
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < len(storages):
+            raise ProtocolError("a reply changes an input that was never sent")
+        size = storages[number].nbytes()
+        changed.append((storages[number], view[start : start + size]))
+        start += size
+    if start != len(view):
+        raise ProtocolError("a reply's bytes do not add up")
+    if "raised" not in header and "result" not in header:
+        raise ProtocolError("a reply holds no result")
+    return decoder.value(header.get("result")), decoder, changed
+
+
+def read_gradients(reply: Frame) -> list[torch.Tensor | None]:
+    """Decode the reply of a backward pass."""
+    header, blob = reply
+    decoder, trees = Decoder(header, blob), header.get("grads")
+    if not isinstance(trees, list):
+        raise ProtocolError("a reply holds no gradients")
+    found = [decoder.value(tree) for tree in trees]
+    if not all(grad is None or isinstance(grad, torch.Tensor) for grad in found):
+        raise ProtocolError("a gradient is no tensor")
+    return found
+
+
+def _differentiable_outputs(result: Any, decoder: Decoder, inputs: Sequence[torch.Tensor]) -> list[int]:
+    """Numbers of the result's tensors that carry gradients; an input that is handed back carries its own."""
+    shown = {id(tensor) for tensor in _tensors(result)}
+    carrying = decoder.differentiable | {number for number, tensor in enumerate(inputs) if tensor.requires_grad}
+    return sorted(number for number in carrying if id(decoder.tensors[number]) in shown)
+
+
+class _Graph:
+    """Holds a call's graph on the other side for as long as a result of ours needs it."""
+
+    def __init__(self, student: Student, call: Call, outputs: list[int]) -> None:
+        self.student, self.call, self.outputs = student, call, outputs
+        weakref.finalize(self, student._freed.append, call.request[0]["id"])
+
+
+class _Bridge(torch.autograd.Function):
+    """Ties the results of a remote call to its inputs in our graph."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: _Graph, outputs: list[torch.Tensor], *inputs: torch.Tensor) -> Any:
+        ctx.graph = graph
+        ctx.set_materialize_grads(False)
+        # Fresh views: a result may be an input itself, which autograd would otherwise treat as unchanged.
+        return tuple(output.view_as(output) for output in outputs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        graph: _Graph = ctx.graph
+        wanted = [(n, g) for n, g in zip(graph.outputs, grads, strict=True) if g is not None]
+        found = graph.student.backward(graph.call, [n for n, _ in wanted], [g for _, g in wanted])
+        return None, None, *found
+
+
+def _raise(raised: Any) -> NoReturn:
+    if not isinstance(raised, dict):
+        raise ProtocolError("an exception came without its description")
+    bases, line = raised.get("bases"), raised.get("line")
+    names = tuple(str(base)[:100] for base in bases[:20]) if isinstance(bases, list) else ()
+    text = str(raised.get("text", ""))[:2000]
+    raise StudentRaised(str(raised.get("type"))[:200], names, text, line if type(line) is int else None)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _map_tensors(value: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_map_tensors(item, function) for item in value)
+    if isinstance(value, dict):
+        return {key: _map_tensors(item, function) for key, item in value.items()}
+    return value

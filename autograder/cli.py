@@ -1,0 +1,174 @@
+"""The command line: its options, its help, and what every command does about errors."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from autograder import __version__, _commands
+from autograder.errors import AutograderError
+
+CHECK_CODES = "exit code: 0 all automatic points earned, 1 not all, 2 unusable input, 3 fault of the grader"
+INTERRUPTED = 130  # as a shell reports it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a sign that the terminal lacks is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = cast("Callable[[argparse.Namespace], int]", options.run)(options)
+        sys.stdout.flush()
+    except AutograderError as fault:
+        print(f"autograder: {fault}", file=sys.stderr)
+        return fault.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as `head` does; closing stdout at the end would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="autograder",
+        description="Check and grade the notebooks of a course.",
+        epilog="`autograder COMMAND --help` says what a command prints and what its exit codes mean.",
+    )
+    parser.add_argument("--version", action="version", version=f"autograder {__version__}")
+    parser.add_argument(
+        "--course",
+        type=Path,
+        metavar="DIR",
+        help="the folder with course.yml (default: found from here upwards)",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_check(commands)
+    _add_grade(commands)
+    _add_release(commands)
+    _add_verify(commands)
+    _add_doctor(commands)
+    for command in commands.choices.values():  # it may also stand behind the command
+        command.add_argument("--course", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_check(commands: Any) -> None:
+    command = commands.add_parser(
+        "check",
+        help="check notebooks and say what to try next",
+        description="Check one or more notebooks against the hidden tests. "
+        "Prints a report for each: the points, what is right, and what to try next.",
+        epilog=CHECK_CODES + "; with several notebooks, the highest",
+    )
+    command.add_argument("notebook", nargs="+", type=Path, metavar="NOTEBOOK", help="a notebook file")
+    command.add_argument(
+        "--assignment", metavar="NAME", help="its assignment (default: recognised from the cells)"
+    )
+    _add_output(command, "print JSON alone on stdout, one object a line for each notebook")
+    command.set_defaults(run=_commands.check)
+
+
+def _add_grade(commands: Any) -> None:
+    command = commands.add_parser(
+        "grade",
+        help="grade the submissions of a class",
+        description="Grade a folder of submissions, DIR/<student>/<assignment>/<assignment>.ipynb. "
+        "Prints a table for each assignment: scores, known mistakes, and what could not be graded.",
+        epilog="exit code: 0 every submission was graded or is listed as unusable, 2 unusable input, "
+        "3 fault of the grader: some submissions stay ungraded",
+    )
+    _add_assignments(command)
+    command.add_argument(
+        "--submissions", type=Path, metavar="DIR", help="the folder of submissions (default: submitted/)"
+    )
+    _add_workers(command)
+    _add_output(command, "print JSON alone on stdout, one object a line for each submission")
+    command.set_defaults(run=_commands.grade)
+
+
+def _add_release(commands: Any) -> None:
+    command = commands.add_parser(
+        "release",
+        help="write the students' notebooks from the instructors'",
+        description="Write release/<assignment>/<assignment>.ipynb from source/, without solutions and "
+        "outputs. Prints the files that changed.",
+        epilog="exit code: 0 done, or in step; 1 out of step (with --check); 2 a source notebook is wrong",
+    )
+    _add_assignments(command)
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; tell which notebooks are out of step with their sources",
+    )
+    command.set_defaults(run=_commands.release)
+
+
+def _add_verify(commands: Any) -> None:
+    command = commands.add_parser(
+        "verify",
+        help="prove the hidden tests",
+        description="Prove the course: every solution and every other right answer gets all points, "
+        "an untouched notebook none, and every known mistake is caught and named. Prints what does not hold.",
+        epilog="exit code: 0 all of it holds, 1 not, 2 the course's files are wrong, 3 fault of the grader",
+    )
+    _add_assignments(command)
+    _add_workers(command)
+    _add_seed(command)
+    command.set_defaults(run=_commands.verify)
+
+
+def _add_doctor(commands: Any) -> None:
+    command = commands.add_parser(
+        "doctor",
+        help="tell how well this machine can confine student code",
+        description="Print how well this machine can confine student code, and what is missing for more.",
+        epilog="exit code: 0",
+    )
+    command.set_defaults(run=_commands.doctor)
+
+
+def _add_assignments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "assignments", nargs="*", metavar="ASSIGNMENT", help="a name from course.yml (default: all)"
+    )
+
+
+def _add_workers(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--workers", type=_positive, default=1, metavar="N", help="notebooks graded at once (default: 1)"
+    )
+
+
+def _add_output(command: argparse.ArgumentParser, json_help: str) -> None:
+    command.add_argument("--json", action="store_true", help=json_help)
+    command.add_argument(
+        "--language", metavar="L", help="the language of the report, such as zh_CN (default: the course's)"
+    )
+    _add_seed(command)
+
+
+def _add_seed(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--seed", type=_seed_number, metavar="N", help="the seed of the random draws (default: the course's)"
+    )
+
+
+def _positive(text: str) -> int:
+    if text.isdecimal() and 0 < int(text) <= 256:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 256")
+
+
+def _seed_number(text: str) -> int:
+    if text.isdecimal() and len(text) <= 10 and int(text) < 2**31:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2147483647")

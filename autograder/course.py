@@ -1,0 +1,235 @@
+"""What the course is: ``course.yml`` as frozen structs, the seed, and the hash of the hidden suites.
+
+Points are not here: they stand beside their checks, in the hidden suites.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from autograder import __version__
+from autograder._yaml import YamlFile, did_you_mean
+from autograder.errors import CourseError
+
+COURSE_FILE = "course.yml"
+STATE_FOLDER = ".autograder"
+HASHED_PARTS = ("channel", "examiner", "suite", "worker")
+SEED_LIMIT = 2**31
+
+Tier = Literal["A", "B", "C"]
+"""How well student code is confined, best first; a required tier means this one or a better one."""
+
+# Each description completes the sentence "<key> must be ...".
+Text = Annotated[str, Meta(min_length=1, description="a text")]
+Language = Annotated[
+    str, Meta(pattern=r"^[a-z]{2,3}(_[A-Z]{2})?$", description="a language such as en or zh_CN")
+]
+Seconds = Annotated[float, Meta(gt=0, le=86400, description="a number of seconds above 0 and at most 86400")]
+Restarts = Annotated[int, Meta(ge=0, le=100, description="a whole number from 0 to 100")]
+Kilobytes = Annotated[int, Meta(ge=1, le=1_048_576, description="a whole number from 1 to 1048576")]
+Megabytes = Annotated[int, Meta(ge=1, le=1_048_576, description="a whole number from 1 to 1048576")]
+# Below this `import torch` itself fails, and every student would get 0 for it.
+WorkerMegabytes = Annotated[
+    int, Meta(ge=1024, le=1_048_576, description="a whole number from 1024 to 1048576")
+]
+Minutes = Annotated[int, Meta(ge=1, le=10_000, description="a whole number from 1 to 10000")]
+Due = Annotated[datetime.datetime, Meta(description="a date and time such as 2026-12-20T23:59:00+08:00")]
+RequiredTier = Annotated[Tier, Meta(description="A, B or C")]
+DottedName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+DottedNames = Annotated[
+    tuple[DottedName, ...],
+    Meta(description="a list of dotted names such as torch.nn.MultiheadAttention"),
+]
+GroupNames = Annotated[tuple[str, ...], Meta(description="a list of groups that stand under `forbidden`")]
+AssignmentName = Annotated[str, Meta(pattern=r"^[A-Za-z]\w*$", description="a name of letters, digits and _")]
+ExerciseName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a function")]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one submission may use."""
+
+    call_seconds: Seconds = 10.0
+    cell_seconds: Seconds = 60.0
+    submission_seconds: Seconds = 300.0
+    memory_mb: WorkerMegabytes = 3072
+    output_kb: Kilobytes = 1024  # of one cell
+    scratch_mb: Megabytes = 64
+    restarts: Restarts = 3
+
+
+class ConfinementPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tier that each command requires; less is refused."""
+
+    grade: RequiredTier = "B"
+    check: RequiredTier = "C"
+
+
+class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One exercise; `forbidden` names groups of the course's `forbidden`."""
+
+    name: ExerciseName
+    forbidden: GroupNames = ()
+
+
+class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One assignment, which is one notebook."""
+
+    name: AssignmentName
+    title: Text
+    exercises: dict[str, Exercise]
+    minutes: Minutes = 30
+    due: Due | None = None
+
+
+class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole course; `root` is the folder that holds ``course.yml``."""
+
+    root: Path
+    title: Text
+    assignments: dict[str, Assignment]
+    language: Language = "en"
+    limits: Limits = Limits()
+    confinement: ConfinementPolicy = ConfinementPolicy()
+    forbidden: dict[str, DottedNames] = {}
+
+    def assignment(self, name: str) -> Assignment:
+        """The assignment of that name, or a `CourseError` that lists those there are."""
+        try:
+            return self.assignments[name]
+        except KeyError:
+            has = ", ".join(self.assignments)
+            raise CourseError(f"{COURSE_FILE} has no assignment '{name}'; it has: {has}.") from None
+
+    def forbidden_names(self, assignment: str, exercise: str) -> tuple[str, ...]:
+        """The dotted names that an answer to this exercise may not call, in the order of ``course.yml``."""
+        groups = self.assignment(assignment).exercises[exercise].forbidden
+        return tuple(dict.fromkeys(name for group in groups for name in self.forbidden[group]))
+
+    def source_notebook(self, assignment: str) -> Path:
+        """The instructor's notebook, with solutions."""
+        return self.root / "source" / assignment / f"{assignment}.ipynb"
+
+    def release_notebook(self, assignment: str) -> Path:
+        """The notebook that students get."""
+        return self.root / "release" / assignment / f"{assignment}.ipynb"
+
+    def hidden_folder(self, assignment: str) -> Path:
+        """Where the hidden suites and the known mistakes of an assignment are."""
+        return self.root / "tests" / "hidden" / assignment
+
+
+def find_course(start: Path) -> Path:
+    """The nearest folder with a ``course.yml``, from `start` upwards."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / COURSE_FILE).is_file():
+            return folder
+    raise CourseError(
+        f"there is no {COURSE_FILE} in {start} or above it; "
+        "go into the course's folder, or name it with --course."
+    )
+
+
+def load_course(root: Path) -> Course:
+    """Read ``course.yml`` in `root`.
+
+    Raises:
+        CourseError: one sentence with the line, the key, and what is expected there.
+    """
+    file = YamlFile(root / COURSE_FILE)
+    course = file.struct(Course, root=root)
+    if not course.assignments:
+        raise file.error(("assignments",), "must name at least one assignment")
+    for assignment in course.assignments.values():
+        for exercise in assignment.exercises.values():
+            for group in exercise.forbidden:
+                if group not in course.forbidden:
+                    key = ("assignments", assignment.name, "exercises", exercise.name, "forbidden")
+                    near = did_you_mean(group, course.forbidden)
+                    raise file.error(key, f"names the group '{group}', which is not under `forbidden`{near}")
+    return course
+
+
+def course_seed(course: Course) -> int:
+    """The seed of the course's random draws: drawn once, then read from ``.autograder/seed``.
+
+    Where that file can't be written, the draw serves this run alone, so call this once in a run.
+    """
+    path = course.root / STATE_FOLDER / "seed"
+    for _ in range(2):
+        try:
+            text = path.read_text(encoding="ascii", errors="replace").strip()
+        except FileNotFoundError:
+            drawn = secrets.randbelow(SEED_LIMIT)
+            if not _create_once(path, f"{drawn}\n"):
+                return drawn
+            continue  # read it back: another process may have been first
+        except OSError as fault:
+            raise CourseError(f"the course's seed in {path} can't be read: {fault.strerror}.") from None
+        if text.isdecimal() and len(text) <= 10 and int(text) < SEED_LIMIT:
+            return int(text)
+        raise CourseError(
+            f"{path} does not hold a whole number below {SEED_LIMIT}; "
+            "restore it, or delete it to draw a new seed."
+        )
+    return drawn
+
+
+def suite_hash(course: Course, assignment: str) -> str:
+    """SHA-256 (hex) of all that decides a score beside the submission and the seed.
+
+    That is the assignment's hidden files, the parts of this package that run them, its version, and the
+    rules of ``course.yml`` that they apply.
+    """
+    hidden = course.hidden_folder(assignment)
+    exercises = course.assignment(assignment).exercises
+    if not any(hidden.glob("test_*.py")):
+        raise CourseError(f"{hidden} holds no hidden suite (test_<exercise>.py).")
+    digest = hashlib.sha256()
+    _feed(digest, "version", __version__.encode())
+    _feed(digest, "limits", msgspec.json.encode(course.limits))
+    rules = {name: course.forbidden_names(assignment, name) for name in exercises}
+    _feed(digest, "forbidden", msgspec.json.encode(rules))
+    package = Path(__file__).parent
+    for label, folder in [("hidden", hidden), *((part, package / part) for part in HASHED_PARTS)]:
+        for path in sorted(folder.rglob("*.py")):
+            _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, name: str, content: bytes) -> None:
+    """Add one named part; its length stands before it, so that no two lists of parts look alike."""
+    digest.update(f"{name}\0{len(content)}\0".encode())
+    digest.update(content)
+
+
+def _create_once(path: Path, text: str) -> bool:
+    """Create a file whole, unless it exists; False where it can't be written.
+
+    A hard link to a finished file is the one step that creates it and never replaces another's.
+    """
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError:
+        return False
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True

@@ -1,0 +1,58 @@
+"""The examiner's process: ``python -m autograder.examiner <control fd> <folder of hidden suites> <tiers>``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import cast
+
+from autograder.channel import frames
+from autograder.course import Tier
+from autograder.errors import AutograderError
+
+OPTIONS = (
+    # Nothing that formats, captures, caches or patches: checks are run by the thousand, and nobody reads pytest here.
+    "-s", "--assert=plain", "-p", "no:terminal", "-p", "no:logging", "-p", "no:cacheprovider", "-p", "no:faulthandler",
+    "-p", "no:warnings", "-p", "no:unraisableexception", "-p", "no:threadexception", "--import-mode=importlib",
+    "-o", "python_files=test_*.py", "-c", os.devnull,
+)  # fmt: skip
+
+
+def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
+    """Prepare everything once, then serve until the door closes `control`."""
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    sys.dont_write_bytecode = True
+    try:
+        _serve(control, hidden, tiers)
+    except AutograderError as error:
+        frames.send(control, {"refused": str(error), "exit_code": error.exit_code})
+    except Exception as error:  # noqa: BLE001 - the door must learn of it in any case
+        frames.send(control, {"refused": f"the examiner could not start: {type(error).__name__}: {error}", "exit_code": 3})
+        raise
+
+
+def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
+    from autograder.examiner.zygotes import Zygote
+
+    # The zygote imports torch while we do: it is started first and waited for last.
+    with Zygote.start(tiers, hidden=(hidden,)) as zygote:
+        import pytest
+        import torch
+
+        from autograder.examiner.lanes import Lanes
+        from autograder.examiner.plugin import SuitePlugin
+
+        torch.set_num_threads(1)
+        plugin = SuitePlugin(Lanes(control, zygote).serve)
+        code = pytest.main([*OPTIONS, f"--rootdir={hidden}", str(hidden)], plugins=[plugin])
+        if plugin.problem is not None:
+            raise plugin.problem
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            raise AutograderError(f"the hidden suites in {hidden} could not be collected (pytest ended with {code})")
+
+
+if __name__ == "__main__":
+    descriptor, folder, wanted = sys.argv[1:]
+    main(socket.socket(fileno=int(descriptor)), Path(folder), cast("tuple[Tier, ...]", tuple(wanted)))

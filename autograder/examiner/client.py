@@ -1,0 +1,141 @@
+"""The door's side of the examiner: starts it, opens lanes to it, hands in jobs. Imports neither torch nor pytest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from autograder.channel import frames
+from autograder.course import Tier
+from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
+from autograder.examiner.job import Examined, Job
+
+START_SECONDS = 240.0
+"""Importing torch twice from a cold disk."""
+GRACE_SECONDS = 30.0
+"""How long a lane may take beyond what its submission may: then the fault is ours."""
+
+
+class Examiner:
+    """A running examiner.
+
+    Args:
+        hidden: the folder of all hidden suites.
+        tiers: acceptable confinement, best first.
+
+    Raises:
+        ConfinementUnavailable: student code can't be confined as required.
+        CourseError: a hidden suite can't be used.
+        GraderFault: the examiner did not start.
+    """
+
+    def __init__(self, hidden: Path, tiers: Sequence[Tier]) -> None:
+        self._control, theirs = socket.socketpair()
+        package = Path(__file__).parents[2]
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "autograder.examiner", str(theirs.fileno()), str(hidden), "".join(tiers)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr,
+                env={**os.environ, **_one_thread(), "PYTHONPATH": str(package)},
+            )
+        self.points: dict[str, dict[str, float]] = {}
+        """What each exercise is worth, by assignment, as its checks declare it."""
+        try:
+            self.points = self._hello()
+        except BaseException:
+            self.close()
+            raise
+
+    def lane(self) -> Lane:
+        """A new connection; jobs in different lanes are examined at the same time."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._control, [b"L"], [theirs.fileno()])
+            except OSError as error:
+                raise GraderFault(f"the examiner is gone ({error.strerror})") from None
+        return Lane(ours)
+
+    def close(self) -> None:
+        """End the examiner and all that belongs to it."""
+        self._control.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _hello(self) -> dict[str, dict[str, float]]:
+        try:
+            hello, _ = frames.receive(self._control, deadline=time.monotonic() + START_SECONDS)
+        except frames.ChannelError as error:
+            raise GraderFault(f"the examiner did not start ({error})") from None
+        if "refused" in hello:
+            # The class of the exception does not cross the process border; its exit code does.
+            raise (CourseError if hello["exit_code"] == CourseError.exit_code else ConfinementUnavailable)(hello["refused"])
+        return dict(hello["suites"])
+
+
+class Lane:
+    """One connection to the examiner; used by one thread."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        hello = self._receive(time.monotonic() + GRACE_SECONDS)
+        self._pid = int(hello["pid"])
+
+    def examine(self, job: Job) -> Examined:
+        """Have a submission examined.
+
+        Raises:
+            GraderFault: the lane died or failed; it can't be used again.
+        """
+        deadline = time.monotonic() + job.limits.submission_seconds + GRACE_SECONDS
+        try:
+            job_header = {"job": msgspec.to_builtins(job)}
+            frames.send(self._sock, job_header, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)
+        except frames.ChannelError as error:
+            raise GraderFault(f"the examiner's lane is gone ({error})") from None
+        reply = self._receive(deadline)
+        if "fault" in reply:
+            raise GraderFault(reply["fault"])
+        return msgspec.convert(reply["examined"], Examined, strict=False)
+
+    def close(self) -> None:
+        """End the lane and the worker that it may have."""
+        self._sock.close()
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        try:
+            return frames.receive(self._sock, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)[0]
+        except frames.DeadlineExceeded:
+            os.kill(self._pid, signal.SIGKILL)
+            raise GraderFault("the examiner gave no report in time") from None
+        except frames.ChannelError as error:
+            raise GraderFault(f"the examiner's lane is gone ({error})") from None
+
+
+def _one_thread() -> dict[str, str]:
+    # Forks of a process whose maths library runs threads can hang; and a lane is one core's work anyway.
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+

@@ -1,0 +1,65 @@
+"""What a door asks of the examiner, and what it gets back. Both cross a channel as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from autograder.course import Limits
+from autograder.report import ExerciseReport
+
+
+class JobCell(msgspec.Struct, frozen=True):
+    """A code cell to run.
+
+    Attributes:
+        number: its place in the notebook that came in, from 0; negative for a cell that the course added.
+        public_tests: whether it holds the course's examples, which take no longer than a call may.
+    """
+
+    number: int
+    source: str
+    public_tests: bool = False
+
+
+class JobExercise(msgspec.Struct, frozen=True):
+    """An exercise to examine once `after` cells have run.
+
+    Attributes:
+        untouched: the answer is still the stub, so that nothing has to be asked.
+        forbidden: dotted names that the answer may not reach.
+    """
+
+    id: str
+    after: int
+    untouched: bool
+    forbidden: tuple[str, ...] = ()
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One submission, mended, for the examiner."""
+
+    assignment: str
+    cells: tuple[JobCell, ...]
+    exercises: tuple[JobExercise, ...]
+    seed: int
+    limits: Limits
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """What came of a job.
+
+    Attributes:
+        exercises: in the order of the job's.
+        outputs: nbformat outputs by cell number.
+        confinement: what the worker was confined by.
+        seconds: where the time went (``spawn``, ``cells``, ``checks``, ``channel``, ``diagnosis``, ``total``).
+        memory: bytes of the worker at the end (``pss``, ``rss``), for measuring.
+    """
+
+    exercises: tuple[ExerciseReport, ...]
+    outputs: dict[int, list[dict[str, Any]]] = {}
+    confinement: str = "none"
+    seconds: dict[str, float] = {}
+    memory: dict[str, int] = {}

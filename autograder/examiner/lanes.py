@@ -1,0 +1,109 @@
+"""Serves submissions: the warm examiner forks a lane for each connection, and a lane examines one job after another.
+
+A lane that dies takes one submission with it, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from autograder.channel import frames
+from autograder.examiner.exam import examine
+from autograder.examiner.job import Job
+from autograder.examiner.plugin import SuitePlugin
+from autograder.examiner.zygotes import Worker, Zygote
+from autograder.worker.limits import Limits as WorkerLimits
+
+
+class Lanes:
+    """The examiner's side of the door's control socket.
+
+    Args:
+        control: where the door asks for lanes, each with a socket of its own.
+        zygote: the warm parent of all workers.
+    """
+
+    def __init__(self, control: socket.socket, zygote: Zygote) -> None:
+        self._control, self._zygote = control, zygote
+
+    def serve(self, plugin: SuitePlugin) -> None:
+        """Fork lanes until the door closes the control socket."""
+        frames.send(self._control, {"ready": True, "suites": _described(plugin)})
+        while True:
+            message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
+            _reap()
+            if not message:
+                return
+            with socket.socket(fileno=fds[0]) as lane:
+                self._fork(plugin, lane)
+
+    def _fork(self, plugin: SuitePlugin, lane: socket.socket) -> None:
+        zygote = self._zygote.attach()
+        if os.fork():
+            zygote.abandon()
+            return
+        code = 1
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the door's to handle; it closes the lane
+            self._control.close()
+            zygote.adopt()
+            _serve_lane(lane, plugin, zygote)
+            code = 0
+        finally:
+            os._exit(code)  # the parent's pytest session must not be finished twice
+
+
+
+def _reap() -> None:
+    """Bury the lanes that have ended; the zygote, which is a child too, ends only after them."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+
+
+def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> None:
+    frames.send(lane, {"pid": os.getpid()})
+    with zygote:
+        while True:
+            try:
+                header, _ = frames.receive(lane, max_header=frames.MAX_TRUSTED_HEADER)
+            except frames.PeerGone:
+                return
+            frames.send(lane, _answer(header, plugin, zygote), max_header=frames.MAX_TRUSTED_HEADER)
+
+
+def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict[str, Any]:
+    try:
+        job = msgspec.convert(header["job"], Job)
+        return {"examined": msgspec.to_builtins(examine(job, plugin, _spawner(zygote, job)), str_keys=True)}
+    except Exception as error:  # noqa: BLE001 - a fault of ours: the submission stays ungraded, the class goes on
+        traceback.print_exc()
+        return {"fault": f"{type(error).__name__}: {error}"}
+
+
+def _spawner(zygote: Zygote, job: Job) -> Callable[[], Worker]:
+    limits = WorkerLimits(
+        memory_bytes=job.limits.memory_mb << 20,
+        cpu_seconds=int(job.limits.submission_seconds) + 1,
+        scratch_bytes=job.limits.scratch_mb << 20,
+    )
+    return lambda: zygote.spawn(limits)
+
+
+def _described(plugin: SuitePlugin) -> dict[str, dict[str, float]]:
+    """The points of every suite, for the doors: they have no other place to know them from."""
+    described: dict[str, dict[str, float]] = {}
+    for (assignment, exercise), suite in plugin.suites.items():
+        described.setdefault(assignment, {})[exercise] = suite.points
+    return described

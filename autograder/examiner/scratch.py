@@ -1,0 +1,141 @@
+"""The private folders of workers, seen from outside: how full they are, and how to remove them.
+
+A worker may have left names that are not UTF-8, folders without permissions, or a thousand folders in one
+another, deeper than any path reaches. Nothing here follows a link.
+"""
+
+# ruff: noqa: PTH
+# entries are reached by descriptor, never by path
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+_BLOCK = 512  # unit of st_blocks, whatever the file system
+_COST_OF_AN_ENTRY = 4096  # an empty file or folder is not free either
+_DEEPEST = 64
+_INTERVAL = 0.1
+
+
+def make(purpose: str) -> Path:
+    """A new empty folder that only this user can enter."""
+    return Path(tempfile.mkdtemp(prefix=f"autograder-{purpose}-")).resolve()
+
+
+def size(folder: Path, enough: int | None = None) -> int:
+    """Bytes on disk beneath `folder`; looking ends at `enough`, which too deep or closed folders count as."""
+    total = 0
+    waiting = [(str(folder), 0)]
+    while waiting and (enough is None or total < enough):
+        path, depth = waiting.pop()
+        try:
+            entries = os.scandir(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return total if enough is None else enough
+        with entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK + _COST_OF_AN_ENTRY
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+        if depth > _DEEPEST and enough is not None:
+            return enough
+    return total
+
+
+def remove(folder: Path) -> None:
+    """Remove `folder` and all that is in it. The worker that owned it must be dead."""
+    if os.name != "posix":  # only tier C, trusted code, runs there
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(top)
+    finally:
+        os.close(top)
+    os.rmdir(folder)
+
+
+def _empty(top: int) -> None:
+    """Empty the folder open as `top`: down by name and up by "..", one step at a time, so depth does not matter."""
+    current = os.dup(top)
+    entered: list[str] = []
+    waiting = [_folders_left(current)]
+    try:
+        while waiting:
+            if waiting[-1]:
+                name = waiting[-1].pop()
+                os.chmod(name, 0o700, dir_fd=current)
+                current = _step(current, name)
+                entered.append(name)
+                waiting.append(_folders_left(current))
+            else:
+                waiting.pop()
+                if entered:
+                    current = _step(current, "..")
+                    os.rmdir(entered.pop(), dir_fd=current)
+    finally:
+        os.close(current)
+
+
+def _step(folder: int, name: str) -> int:
+    """From one open folder to another; the first is closed."""
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _folders_left(folder: int) -> list[str]:
+    """The folders in the open folder, after all else in it has been unlinked."""
+    return [name for name in os.listdir(folder) if not _unlinked(name, folder)]
+
+
+def _unlinked(name: str, parent: int) -> bool:
+    """Unlink `name`; False if it is a folder."""
+    try:
+        os.unlink(name, dir_fd=parent)
+    except (IsADirectoryError, PermissionError):
+        return False
+    return True
+
+
+class Watch:
+    """Calls `overflow` once if `folder` holds more than `limit` bytes, or its disk has less left."""
+
+    def __init__(self, folder: Path, limit: int, overflow: Callable[[], None]) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._overflow = overflow
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, name=f"watch {folder}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; returns when the folder is no longer touched."""
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            if self._is_too_full():
+                self._overflow()
+                return
+
+    def _is_too_full(self) -> bool:
+        # Files that were unlinked while open count nowhere in the folder, but on the disk.
+        disk = os.statvfs(self._folder)
+        return (
+            size(self._folder, self._limit + 1) > self._limit or disk.f_bavail * disk.f_frsize < self._limit
+        )

@@ -1,0 +1,202 @@
+"""One submission's worker: its cells run in order, its functions called, and a fresh one when it dies.
+
+Deadlines are kept here, outside of the student's process, and end in SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograder.channel import frames
+from autograder.channel.proxy import Frame
+from autograder.course import Limits
+from autograder.examiner.job import JobCell
+from autograder.examiner.zygotes import Worker, describe_exit
+
+MAX_OUTPUTS = 32 << 20
+"""Characters of output that are kept of a whole submission; those of later cells are dropped."""
+
+
+class WorkerDied(Exception):
+    """The student's process is gone. `during` is what it was doing: a request of ours."""
+
+
+class TimedOut(WorkerDied):
+    """It was killed at a deadline.
+
+    Attributes:
+        seconds: the deadline's length.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer after {seconds:g} seconds")
+        self.seconds = seconds
+
+
+class Crashed(WorkerDied):
+    """It ended by itself, or was killed by the system."""
+
+
+class Garbled(WorkerDied):
+    """It sent something that is no answer, and was killed for it."""
+
+
+class NoMoreTime(TimedOut):
+    """The submission has used up all its time."""
+
+
+class NoMoreRestarts(WorkerDied):
+    """It died more often than it may be started again."""
+
+
+class Session:
+    """A submission in a worker.
+
+    Args:
+        spawn: starts a fresh worker.
+        cells: the cells to run, in order.
+        limits: deadlines and the number of restarts.
+    """
+
+    def __init__(self, spawn: Callable[[], Worker], cells: Sequence[JobCell], limits: Limits) -> None:
+        self._spawn = spawn
+        self._cells = cells
+        self._limits = limits
+        self._worker: Worker | None = None
+        self._ran = 0  # how many cells have run in the present worker
+        self._reached = 0  # how many have run in any
+        self._deadly: set[int] = set()
+        self._restarts = 0
+        self._request_number = 0
+        self._end = time.monotonic() + limits.submission_seconds
+        self._output_left = MAX_OUTPUTS
+        self.outputs: dict[int, list[dict[str, Any]]] = {}
+        self.errors: dict[int, dict[str, Any]] = {}
+        self.confinement = "none"
+        self.seconds = {"spawn": 0.0, "cells": 0.0, "channel": 0.0}
+
+    def run_until(self, count: int) -> None:
+        """Run the first `count` cells, those that have not run yet.
+
+        A cell that kills the worker costs itself alone: it is skipped by the fresh worker that takes over.
+
+        Raises:
+            NoMoreTime, NoMoreRestarts: the submission can't go on.
+        """
+        while self._worker is None or self._ran < count:
+            try:
+                self._ensure(count)
+            except (NoMoreTime, NoMoreRestarts):
+                raise
+            except WorkerDied:
+                continue
+
+    def request(self, header: dict[str, Any], blobs: Sequence[frames.Buffer]) -> Frame:
+        """Ask the worker (an `Endpoint` of the channel's proxy).
+
+        Raises:
+            WorkerDied: it gave no answer; the next request starts a fresh worker.
+        """
+        self.run_until(self._reached)
+        started = time.monotonic()
+        try:
+            return self._ask(header, blobs, self._limits.call_seconds)
+        finally:
+            self.seconds["channel"] += time.monotonic() - started
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that the present worker holds (``pss``, ``rss``)."""
+        if self._worker is None:
+            return {}
+        held = self._worker.memory()
+        return {"rss": held.rss, **({} if held.pss is None else {"pss": held.pss})}
+
+    def close(self) -> None:
+        """End the worker, whatever it does."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _ensure(self, count: int) -> None:
+        if self._worker is None:
+            self._start()
+        count = max(count, self._reached)
+        while self._ran < count:
+            place = self._ran
+            self._ran += 1
+            if place not in self._deadly:
+                self._run_cell(place)
+            self._reached = max(self._reached, self._ran)
+
+    def _start(self) -> None:
+        if self._restarts > self._limits.restarts:
+            raise NoMoreRestarts("it was started again as often as it may be")
+        if time.monotonic() >= self._end:
+            raise NoMoreTime(self._limits.submission_seconds)
+        started = time.monotonic()
+        self._restarts += 1
+        self._worker = self._spawn()
+        self._ran = 0
+        self.confinement = self._worker.confinement
+        self.seconds["spawn"] += time.monotonic() - started
+
+    def _run_cell(self, place: int) -> None:
+        cell = self._cells[place]
+        header = {"op": "cell", "source": cell.source, "number": cell.number, "cap": self._limits.output_kb << 10}
+        started = time.monotonic()
+        try:
+            limits = self._limits
+            reply, _ = self._ask(header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds)
+        except WorkerDied as death:
+            self._deadly.add(place)
+            self._reached = max(self._reached, place + 1)
+            self.errors[cell.number] = {"type": type(death).__name__, "text": str(death), "line": None}
+            raise
+        finally:
+            self.seconds["cells"] += time.monotonic() - started
+        self._keep(cell.number, reply)
+
+    def _keep(self, number: int, reply: dict[str, Any]) -> None:
+        outputs, error = reply.get("outputs"), reply.get("error")
+        if isinstance(error, dict):
+            self.errors.setdefault(number, error)
+        if number in self.outputs or not isinstance(outputs, list):
+            return
+        size = len(json.dumps(outputs))
+        if size <= self._output_left:
+            self._output_left -= size
+            self.outputs[number] = outputs
+
+    def _ask(self, header: dict[str, Any], blobs: Sequence[frames.Buffer], seconds: float) -> Frame:
+        assert self._worker is not None
+        self._request_number += 1
+        now = time.monotonic()
+        deadline = min(now + seconds, self._end)
+        try:
+            frames.send(self._worker.sock, {**header, "n": self._request_number}, blobs, deadline=deadline)
+            reply, blob = frames.receive(self._worker.sock, deadline=deadline)
+        except frames.DeadlineExceeded:
+            self.close()
+            if deadline == self._end:
+                raise NoMoreTime(self._limits.submission_seconds) from None
+            raise TimedOut(seconds) from None
+        except frames.PeerGone:
+            raise Crashed(self._how_it_ended()) from None
+        except frames.ProtocolError as error:
+            self.close()
+            raise Garbled(str(error)) from None
+        if reply.get("re") != self._request_number:
+            self.close()
+            raise Garbled("it answered another request than the one that was asked")
+        return reply, bytes(blob)
+
+    def _how_it_ended(self) -> str:
+        assert self._worker is not None
+        code, overflowed = self._worker.wait(1.0), self._worker.overflowed
+        self.close()
+        if overflowed:
+            return "more files than a submission may write"
+        return describe_exit(code) if code is not None else "a closed channel"

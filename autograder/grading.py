@@ -1,0 +1,177 @@
+"""The way of a submission, from a file to a report: read, mend, examine, report. No database, no terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from autograder.course import Course, Tier, suite_hash
+from autograder.errors import GraderFault, UnusableNotebook
+from autograder.examiner.client import Examiner, Lane
+from autograder.examiner.job import Examined, Job
+from autograder.mend import Mended, mend, recognise
+from autograder.messages import Message, N_, message
+from autograder.notebook import Notebook, read_notebook
+from autograder.report import ExerciseReport, GradeReport, total
+
+TIERS: tuple[Tier, ...] = ("A", "B", "C")
+ATTEMPTS = 2
+"""How often a submission is handed in to the examiner before its fault is given up on."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A report, and what the run left: outputs by cell number, and where the time went (seconds)."""
+
+    report: GradeReport
+    examined: Examined | None = field(default=None, repr=False)
+
+
+class Grader:
+    """Grades notebooks of a course, in up to `workers` lanes at a time.
+
+    Args:
+        course: the course.
+        required: the weakest confinement that is accepted.
+        workers: how many submissions are examined at a time.
+
+    Raises:
+        ConfinementUnavailable: this machine can't confine student code as required.
+        CourseError, GraderFault: the hidden suites can't be used, or the examiner did not start.
+    """
+
+    def __init__(self, course: Course, required: Tier, workers: int = 1) -> None:
+        self._course = course
+        tiers = TIERS[: TIERS.index(required) + 1]
+        self._examiner = Examiner(course.root / "tests" / "hidden", tiers)
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="grader")
+        self._lanes = threading.local()
+        self._open: list[Lane] = []
+        self._hashes: dict[str, str] = {}
+
+    @property
+    def points(self) -> dict[str, dict[str, float]]:
+        """What each exercise is worth, by assignment, as its checks declare it."""
+        return self._examiner.points
+
+    def grade(
+        self, submission: Path | Notebook, assignment: str | None, seed: int, only: str | None = None
+    ) -> Graded:
+        """Grade one notebook; what can't be read or graded is told in the report, never raised.
+
+        Args:
+            submission: the notebook, or its file.
+            assignment: which one it answers; recognised from the notebook when None.
+            seed: of the suites' random draws.
+            only: the one exercise to examine; all of them when None.
+        """
+        path = submission.path if isinstance(submission, Notebook) else submission
+        try:
+            notebook = submission if isinstance(submission, Notebook) else read_notebook(submission)
+            assignment = assignment or recognise(notebook, self._course)
+            mended = mend(notebook, self._course, assignment)
+        except UnusableNotebook as error:
+            return Graded(self._unusable(path, assignment, seed, str(error)))
+        exercises = tuple(exercise for exercise in mended.exercises if only in (None, exercise.id))
+        job = Job(assignment, mended.cells, exercises, seed, self._course.limits)
+        try:
+            examined = self._examine(job)
+        except GraderFault as fault:
+            return Graded(self._report(notebook, job, mended, None, str(fault)))
+        return Graded(self._report(notebook, job, mended, examined, None), examined)
+
+    def grade_many(
+        self, submissions: Sequence[Path | Notebook], assignment: str | None, seed: int, only: str | None = None
+    ) -> Iterator[Graded]:
+        """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
+        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed, only), submissions)
+
+    def close(self) -> None:
+        """End the examiner and its workers."""
+        self._pool.shutdown(cancel_futures=True)
+        for lane in self._open:
+            lane.close()
+        self._examiner.close()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _examine(self, job: Job) -> Examined:
+        for attempt in range(ATTEMPTS):
+            lane: Lane | None = getattr(self._lanes, "lane", None)
+            try:
+                if lane is None:
+                    lane = self._lanes.lane = self._examiner.lane()
+                    self._open.append(lane)
+                return lane.examine(job)
+            except GraderFault:
+                if lane is not None:
+                    lane.close()
+                self._lanes.lane = None
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _report(
+        self, notebook: Notebook, job: Job, mended: Mended, examined: Examined | None, fault: str | None
+    ) -> GradeReport:
+        points = self._examiner.points[job.assignment]
+        exercises = (
+            examined.exercises
+            if examined
+            else tuple(ExerciseReport(exercise.id, None, points[exercise.id]) for exercise in job.exercises)
+        )
+        score = total([exercise.score for exercise in exercises])
+        return GradeReport(
+            notebook=str(notebook.path),
+            assignment=job.assignment,
+            status="ungraded" if score is None else "graded",
+            score=score,
+            max_score=sum(exercise.max_score for exercise in exercises),
+            seed=job.seed,
+            suite_hash=self._hash(job.assignment),
+            confinement=examined.confinement if examined else "none",
+            repairs=mended.repairs,
+            exercises=exercises,
+            error=message(N_("the grader failed: {fault}"), fault=fault) if fault else None,
+        )
+
+    def _unusable(self, path: Path, assignment: str | None, seed: int, why: str) -> GradeReport:
+        points = self._examiner.points.get(assignment or "", {})
+        return GradeReport(
+            notebook=str(path),
+            assignment=assignment,
+            status="unusable",
+            score=None,
+            max_score=sum(points.values()),
+            seed=seed,
+            suite_hash=self._hash(assignment) if assignment else "",
+            confinement="none",
+            error=Message("{why}", {"why": why}),
+        )
+
+    def _hash(self, assignment: str) -> str:
+        if assignment not in self._hashes:
+            self._hashes[assignment] = suite_hash(self._course, assignment)
+        return self._hashes[assignment]
+
+
+def grade(notebook: Path, assignment: str | None, course: Course, seed: int) -> GradeReport:
+    """Grade one notebook with an examiner of its own: a pure function of submission, suite and seed."""
+    with Grader(course, course.confinement.grade) as grader:
+        return grader.grade(notebook, assignment, seed).report
+
+
+def submissions(folder: Path, assignment: str) -> dict[str, Path]:
+    """The notebooks of an assignment by student, in nbgrader's layout ``<student>/<assignment>/<assignment>.ipynb``."""
+    found = folder.glob(f"*/{assignment}/{assignment}.ipynb")
+    return {path.parents[1].name: path for path in sorted(found)}

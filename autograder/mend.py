@@ -1,0 +1,151 @@
+"""From the notebook that came in to the notebook that the course knows. Every repair is listed.
+
+Nothing here runs student code, and nothing is invented: cells of the course that were changed are put back as they
+were released, and answers are found wherever they stand.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from autograder.course import Course
+from autograder.errors import CourseError, UnusableNotebook
+from autograder.examiner.job import JobCell, JobExercise
+from autograder.messages import Message, N_, message
+from autograder.notebook import TEST_PREFIX, Cell, Notebook, read_notebook
+
+MAX_CODE = 4 << 20
+"""Characters of code; a notebook with more is no answer to an exercise."""
+ILLUSTRATION = "illustration"
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A submission that can be run: its code cells in order, where each exercise is examined, and the repairs."""
+
+    cells: tuple[JobCell, ...]
+    exercises: tuple[JobExercise, ...]
+    repairs: tuple[Message, ...]
+
+
+def recognise(notebook: Notebook, course: Course) -> str:
+    """The assignment that a notebook answers, whatever the file is called.
+
+    Raises:
+        UnusableNotebook: it answers none of them.
+    """
+    found = {cell.grade_id for cell in notebook.cells} | {
+        name for cell in notebook.cells if cell.kind == "code" for name in _definitions(cell.source)
+    }
+    scores = {
+        name: sum(exercise in found for exercise in assignment.exercises)
+        for name, assignment in course.assignments.items()
+    }
+    best = max(scores, key=lambda name: scores[name])
+    if not scores[best]:
+        known = "; ".join(f"{name}: {', '.join(a.exercises)}" for name, a in course.assignments.items())
+        raise UnusableNotebook(f"{notebook.path} holds none of this course's exercises ({known}).")
+    return best
+
+
+def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
+    """Mend a submission of an assignment.
+
+    Raises:
+        UnusableNotebook: it holds more code than can be run.
+        CourseError: the release notebook, from which is mended, is missing.
+    """
+    released = _released(course, assignment)
+    if sum(len(cell.source) for cell in notebook.cells if cell.kind == "code") > MAX_CODE:
+        raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CODE >> 20} MB of code.")
+    repairs: list[Message] = []
+    cells = _restored(notebook, released, repairs)
+    exercises = tuple(
+        _exercise(name, cells, released, course.forbidden_names(assignment, name), repairs)
+        for name in course.assignment(assignment).exercises
+    )
+    return Mended(
+        cells=tuple(JobCell(cell.index, cell.source, cell.is_grade) for cell in cells),
+        exercises=exercises,
+        repairs=tuple(repairs),
+    )
+
+
+def _released(course: Course, assignment: str) -> Notebook:
+    try:
+        return read_notebook(course.release_notebook(assignment))
+    except UnusableNotebook as error:
+        raise CourseError(f"{error} Make it with `autograder release {assignment}`.") from None
+
+
+def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[Cell]:
+    """The code cells to run, in order, with the course's own cells as they were released."""
+    own = {cell.grade_id: cell for cell in released.cells if cell.kind == "code" and cell.is_locked and cell.grade_id}
+    shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
+    cells: list[Cell] = []
+    met: set[str] = set()
+    for cell in notebook.cells:
+        original = own.get(cell.grade_id) if cell.grade_id else None
+        if original is not None and original.grade_id not in met:
+            met.add(original.grade_id or "")
+            if original.source.strip() != cell.source.strip() or cell.kind != "code":
+                repairs.append(message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id))
+            cells.append(_with_source(cell, original.source))
+        elif cell.kind == "code" and cell.source.strip() and cell.source.strip() not in shown:
+            cells.append(cell)
+    missing = [cell for grade_id, cell in own.items() if grade_id not in met and not cell.is_grade]
+    for place, cell in enumerate(missing):
+        repairs.append(message(N_("added the cell {cell}, which belongs to the course"), cell=cell.grade_id))
+        cells.insert(place, _with_source(cell, cell.source, -1 - place))
+    return cells
+
+
+def _exercise(
+    name: str, cells: list[Cell], released: Notebook, forbidden: tuple[str, ...], repairs: list[Message]
+) -> JobExercise:
+    graded = [place for place, cell in enumerate(cells) if cell.grade_id == TEST_PREFIX + name]
+    defining = [place for place, cell in enumerate(cells) if name in _definitions(cell.source)]
+    if not graded:
+        repairs.append(message(N_("the cell {cell} is missing; the exercise was checked all the same"), cell=TEST_PREFIX + name))
+    after = max(graded + defining, default=len(cells) - 1) + 1
+    stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name}
+    untouched = bool(defining) and all(_shape(cells[place].source, name) in stubs for place in defining)
+    return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
+
+
+def _definitions(source: str) -> dict[str, ast.stmt]:
+    """The names that a cell defines at its top level, with the last statement that defines each."""
+    found: dict[str, ast.stmt] = {}
+    for statement in _parsed(source):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found[statement.name] = statement
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            found.update({target.id: statement for target in targets if isinstance(target, ast.Name)})
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            found.update({alias.asname or alias.name: statement for alias in statement.names})
+    return found
+
+
+def _shape(source: str, name: str) -> str | None:
+    """What a definition does, without comments, docstring and layout; None where there is none."""
+    statement = _definitions(source).get(name)
+    if not isinstance(statement, ast.FunctionDef):
+        return None
+    body = statement.body[1:] if ast.get_docstring(statement, clean=False) is not None else statement.body
+    return ast.dump(ast.Module([*body], []))
+
+
+def _parsed(source: str) -> list[ast.stmt]:
+    # Line magics are no Python; what they do does not define an exercise.
+    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")]
+    try:
+        return ast.parse("\n".join(lines)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _with_source(cell: Cell, source: str, index: int | None = None) -> Cell:
+    number = cell.index if index is None else index
+    return Cell(number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked)

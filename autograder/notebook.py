@@ -1,0 +1,222 @@
+"""Reading a notebook file that may be anything, and finding the cells of an exercise in it.
+
+Formats: https://nbformat.readthedocs.io/en/latest/format_description.html, and the cell metadata of nbgrader
+(schema version 3 and before). Nothing is validated beyond what we use: a submission with odd metadata is
+still a submission.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from autograder.errors import UnusableNotebook
+
+MAX_MEGABYTES = 100
+TEST_PREFIX = "test_"
+
+Kind = Literal["code", "markdown", "raw"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell; `index` is its place in the notebook, from 0."""
+
+    index: int
+    kind: Kind
+    source: str
+    id: str
+    grade_id: str | None = None
+    points: float = 0.0
+    is_solution: bool = False
+    is_grade: bool = False
+    is_locked: bool = False
+    tags: frozenset[str] = frozenset()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook; `path` is as it was given."""
+
+    path: Path
+    cells: tuple[Cell, ...]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExerciseCells:
+    """The cells that carry an exercise's grade_ids. A student may have copied or deleted some."""
+
+    name: str
+    answers: tuple[Cell, ...] = ()  # grade_id <name>, a solution
+    graded: tuple[Cell, ...] = ()  # grade_id test_<name>, or the answer itself where a human grades it
+
+    @property
+    def manual(self) -> bool:
+        """Whether a human grades the answer itself."""
+        return any(cell.is_grade for cell in self.answers)
+
+
+def read_notebook(path: Path) -> Notebook:
+    """Read a notebook of format 3 or 4, in UTF-8 (or UTF-16, as some editors save), with or without a BOM.
+
+    Raises:
+        UnusableNotebook: one sentence that says why this file is no notebook.
+    """
+    document = _parse(path, _content(path))
+    version = document.get("nbformat")
+    if version == 3:
+        document = _upgraded(path, document)
+    elif version != 4:
+        if "cells" not in document and "worksheets" not in document:
+            raise UnusableNotebook(f"{path} is not a notebook: it is JSON, but without cells.")
+        raise UnusableNotebook(
+            f"{path} is in notebook format {_short(version)}; "
+            "formats 3 and 4 can be read, so save it again in JupyterLab."
+        )
+    cells = document.get("cells")
+    if not isinstance(cells, list):
+        raise UnusableNotebook(f"{path} is not a notebook: it has no list of cells.")
+    return Notebook(
+        path=path,
+        cells=tuple(_cell(path, index, cell) for index, cell in enumerate(cells)),
+        metadata=_mapping(document.get("metadata")),
+    )
+
+
+def exercises_of(cells: Iterable[Cell]) -> dict[str, ExerciseCells]:
+    """The exercises that these cells belong to, by name, in the order of their first cells."""
+    answers: dict[str, list[Cell]] = {}
+    graded: dict[str, list[Cell]] = {}
+    names: dict[str, None] = {}
+    for cell in cells:
+        if cell.grade_id is None:
+            continue
+        if cell.is_solution:
+            names[cell.grade_id] = None
+            answers.setdefault(cell.grade_id, []).append(cell)
+            if cell.is_grade:
+                graded.setdefault(cell.grade_id, []).append(cell)
+        elif cell.is_grade and cell.grade_id.startswith(TEST_PREFIX):
+            name = cell.grade_id.removeprefix(TEST_PREFIX)
+            names[name] = None
+            graded.setdefault(name, []).append(cell)
+    return {
+        name: ExerciseCells(name, tuple(answers.get(name, ())), tuple(graded.get(name, ()))) for name in names
+    }
+
+
+def _content(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise UnusableNotebook(f"{path} is a folder; name the notebook file in it.")
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its other end
+            raise UnusableNotebook(f"{path} is not an ordinary file.")
+        if status.st_size > MAX_MEGABYTES * 2**20:
+            raise UnusableNotebook(
+                f"{path} is larger than {MAX_MEGABYTES} MB; clear the outputs of its cells and save it again."
+            )
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UnusableNotebook(f"{path} does not exist.") from None
+    except (OSError, ValueError) as fault:  # ValueError: a NUL in the path
+        reason = getattr(fault, "strerror", None) or fault
+        raise UnusableNotebook(f"{path} can't be read: {reason}.") from None
+    if not content.strip():
+        raise UnusableNotebook(f"{path} is empty; save the notebook and hand it in again.")
+    return content
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(content.decode(json.detect_encoding(content)))
+    except UnicodeDecodeError:
+        raise UnusableNotebook(f"{path} is not a notebook: it is not text.") from None
+    except json.JSONDecodeError as fault:
+        raise UnusableNotebook(
+            f"{path} is not a notebook: line {fault.lineno} is not JSON ({fault.msg})."
+        ) from None
+    except (ValueError, RecursionError):  # a number of 5,000 digits; brackets nested 100,000 deep
+        raise UnusableNotebook(f"{path} is not a notebook: its JSON holds absurd values.") from None
+    if not isinstance(document, dict):
+        raise UnusableNotebook(f"{path} is not a notebook: it is JSON, but without cells.")
+    return document
+
+
+def _upgraded(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """The same notebook in format 4."""
+    import nbformat
+    from nbformat.v3.nbjson import JSONReader
+
+    try:
+        upgraded = nbformat.convert(JSONReader().to_notebook(document), 4)
+    except Exception:  # noqa: BLE001 - the converter trusts its input; a wrong type raises anything
+        raise UnusableNotebook(
+            f"{path} is in notebook format 3 and can't be converted; open it in JupyterLab and save it again."
+        ) from None
+    return dict(upgraded)
+
+
+def _cell(path: Path, index: int, cell: Any) -> Cell:
+    if not isinstance(cell, dict):
+        raise UnusableNotebook(f"{path} is not a notebook: its cell {index + 1} is not a cell.")
+    metadata = _mapping(cell.get("metadata"))
+    nbgrader = _mapping(metadata.get("nbgrader"))
+    grade_id = nbgrader.get("grade_id")
+    kind = cell.get("cell_type")
+    tags = metadata.get("tags")
+    return Cell(
+        index=index,
+        kind=kind if kind in ("code", "markdown") else "raw",
+        source=_source(path, index, cell.get("source")),
+        id=_encodable(cell["id"]) if isinstance(cell.get("id"), str) else "",
+        grade_id=_encodable(grade_id) if isinstance(grade_id, str) and grade_id else None,
+        points=_points(nbgrader.get("points")),
+        is_solution=nbgrader.get("solution") is True,
+        is_grade=nbgrader.get("grade") is True,
+        is_locked=nbgrader.get("locked") is True,
+        tags=frozenset(tag for tag in (tags if isinstance(tags, list) else []) if isinstance(tag, str)),
+        metadata=metadata,
+    )
+
+
+def _source(path: Path, index: int, source: Any) -> str:
+    """A cell's text, which is one string or a list of lines."""
+    if source is None:
+        return ""
+    lines = source if isinstance(source, list) else [source]
+    if not all(isinstance(line, str) for line in lines):
+        raise UnusableNotebook(f"{path} is not a notebook: the source of its cell {index + 1} is not text.")
+    return _encodable("".join(lines)).replace("\r\n", "\n")
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, which JSON can hold and UTF-8 can't."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _points(value: Any) -> float:
+    """The points of a graded cell; what is no number from 0 up counts as 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    try:
+        points = float(value)
+    except OverflowError:
+        return 0.0
+    return points if math.isfinite(points) and points >= 0 else 0.0
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 20 else f"{text[:17]}..."

@@ -1,0 +1,102 @@
+"""The report of one submission: what was checked, what it earned, and what to try next.
+
+Inside, sentences are messages (an id with arguments); `public` turns them into one language, in the shape that
+``autograder check --json`` prints.
+"""
+
+from __future__ import annotations
+
+import gettext
+from typing import Any, Literal
+
+import msgspec
+
+from autograder.messages import Message
+
+SCHEMA = 1
+
+Outcome = Literal[
+    "passed",
+    "failed",
+    "not_attempted",  # the stub is still there
+    "error",  # the student's code raised where it should not
+    "timeout",
+    "crashed",  # the student's process ended or spoke nonsense
+    "out_of_memory",
+    "forbidden",  # the answer calls the finished article
+    "skipped",  # a check that it needs did not pass
+    "ungraded",  # the fault is ours
+]
+Status = Literal["graded", "ungraded", "unusable"]
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    """One check: its outcome, what it earned, and sentences that teach."""
+
+    id: str
+    title: Message
+    outcome: Outcome
+    score: float
+    max_score: float
+    message: Message | None = None
+    mistake: str | None = None
+    hint: Message | None = None
+
+
+class ExerciseReport(msgspec.Struct, frozen=True):
+    """One exercise; `score` is None while a human has to decide (graded by hand, or a fault of the grader)."""
+
+    id: str
+    score: float | None
+    max_score: float
+    checks: tuple[CheckReport, ...] = ()
+    manual: bool = False
+    mistake: str | None = None  # id of the known mistake that the answer equals
+    diagnosis: Message | None = None  # the sentence that names it
+
+
+class GradeReport(msgspec.Struct, frozen=True):
+    """One submission. Exercises graded by hand stand outside of `score` and `max_score`."""
+
+    notebook: str
+    assignment: str | None
+    status: Status
+    score: float | None
+    max_score: float
+    seed: int
+    suite_hash: str
+    confinement: str
+    repairs: tuple[Message, ...] = ()
+    exercises: tuple[ExerciseReport, ...] = ()
+    error: Message | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every automatic point was earned."""
+        return self.status == "graded" and self.score == self.max_score
+
+    def public(self, translations: gettext.NullTranslations | None = None) -> dict[str, Any]:
+        """The report as JSON values, sentences rendered; the shape is versioned by ``schema``."""
+        shown: dict[str, Any] = {"schema": SCHEMA}
+        shown.update(_public(self, translations))
+        if self.error is None:
+            del shown["error"]
+        return shown
+
+
+def total(scores: list[float | None]) -> float | None:
+    """The sum, or None where one of them is still open: an unknown score is never counted as 0."""
+    known = [score for score in scores if score is not None]
+    return sum(known) if len(known) == len(scores) else None
+
+
+def _public(value: Any, translations: gettext.NullTranslations | None) -> Any:
+    if isinstance(value, Message):
+        return value.render(translations)
+    if isinstance(value, msgspec.Struct):
+        return {name: _public(getattr(value, name), translations) for name in value.__struct_fields__}
+    if isinstance(value, (list, tuple)):
+        return [_public(item, translations) for item in value]
+    if isinstance(value, float) and value == int(value):
+        return int(value)
+    return value

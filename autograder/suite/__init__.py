@@ -1,0 +1,43 @@
+"""What a hidden suite is written with: checks, failures, assertions on tensors, random draws, known mistakes."""
+
+from autograder.channel.codec import Unsupported
+from autograder.channel.proxy import Student, StudentRaised
+from autograder.messages import N_
+from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
+from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
+from autograder.suite._draws import Draws
+from autograder.suite._tensors import (
+    expect_close,
+    expect_dtype,
+    expect_finite,
+    expect_gradients,
+    expect_inputs_unchanged,
+    expect_rows_sum_to_one,
+    expect_shape,
+    results,
+)
+
+__all__ = [
+    "CheckFailed",
+    "CheckSpec",
+    "Correct",
+    "Draws",
+    "Mistake",
+    "N_",
+    "Student",
+    "StudentRaised",
+    "Unsupported",
+    "check",
+    "correct",
+    "correct_source",
+    "expect_close",
+    "expect_dtype",
+    "expect_finite",
+    "expect_gradients",
+    "expect_inputs_unchanged",
+    "expect_rows_sum_to_one",
+    "expect_shape",
+    "fail",
+    "mistake",
+    "results",
+]

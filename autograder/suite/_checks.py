@@ -1,0 +1,55 @@
+"""How a hidden suite declares a check, and how a check says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+from autograder.messages import Message
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+@dataclass(frozen=True)
+class CheckSpec:
+    """What is declared beside a check; `autograder` reads points from here and from nowhere else."""
+
+    points: float
+    title: str
+    hint: str
+    needs: tuple[str, ...] = field(default=())
+
+
+def check(*, points: float, title: str, hint: str, needs: str | tuple[str, ...] = ()) -> Callable[[Test], Test]:
+    """Declare a pytest function ``test_<id>`` of a hidden suite as the check ``<id>``.
+
+    Args:
+        points: what the check is worth; the checks of an exercise add up to the points of its graded cell.
+        title: what is true when it passes, in one short sentence ("Each query's weights sum to 1").
+        hint: what to try when it fails, without giving the code away.
+        needs: ids of earlier checks of the suite without which this one says nothing; when one of them did not
+            pass, this check is skipped.
+    """
+    if not points > 0 or points * 2 != int(points * 2):
+        raise ValueError(f"points must be a positive multiple of one half, not {points!r}")
+    spec = CheckSpec(points, title, hint, (needs,) if isinstance(needs, str) else tuple(needs))
+
+    def declare(test: Test) -> Test:
+        test.check = spec  # type: ignore[attr-defined]
+        return test
+
+    return declare
+
+
+class CheckFailed(Exception):
+    """The student's answer is wrong, and this is what was seen. Anything else that a suite raises is our fault."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.render())
+        self.message = message
+
+
+def fail(id: str, **args: Any) -> NoReturn:
+    """End the check: `id` is the English sentence with ``{fields}``, marked ``N_("...")``, and `args` fill it."""
+    raise CheckFailed(Message(id, args))

@@ -1,0 +1,120 @@
+"""Answers calls of a function: arguments in, results, changed inputs and gradients out.
+
+The worker serves the student's functions through this; the examiner runs known mistakes through the same code, so
+that both are seen in the same way.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from autograder.channel.codec import Decoder, Encoder, storage_bytes
+from autograder.channel.frames import Buffer
+
+MAX_EXCEPTION_TEXT = 2_000
+
+Reply = tuple[dict[str, Any], list[Buffer]]
+
+
+class Callee:
+    """Calls functions for the other side, and keeps the graph of each call until it is freed."""
+
+    def __init__(self, cell_of: Callable[[str], bool] = lambda filename: False) -> None:
+        self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+        self._is_cell = cell_of
+
+    def call(self, function: Callable[..., Any], header: dict[str, Any], blob: Buffer) -> Reply:
+        """Run one call; what the function raises is part of the reply."""
+        received = Decoder(header, blob)
+        for number in received.differentiable:
+            received.tensors[number].requires_grad_()
+        before = [bytes(storage_bytes(storage)) for storage in received.storages]
+        args, kwargs = received.value(header["args"]), received.value(header["kwargs"])
+        # A random answer is repeatable for us, and differs from call to call.
+        torch.manual_seed(header["seed"])
+        reply: dict[str, Any] = {}
+        result = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - SystemExit and the like are answers too
+                reply["raised"] = describe_exception(error, self._is_cell)
+        encoder = Encoder(received.tensors, received.storages)
+        # Lists and dicts that were passed in may have been changed as well as tensors.
+        inputs = {"args": encoder.value(args), "kwargs": encoder.value(kwargs)}
+        reply["restructured"] = (
+            inputs != {"args": header["args"], "kwargs": header["kwargs"]}
+            or _layout(received.tensors) != [_row_layout(row) for row in header["tensors"]]
+            or [storage.nbytes() for storage in received.storages] != header["storages"]
+        )
+        if "raised" not in reply:
+            reply["result"] = encoder.value(result)
+        outputs = encoder.tensors[len(received.tensors) :]
+        tables, blobs = encoder.tables()
+        reply.update(tables)
+        reply["changed"] = []
+        for number, data in enumerate(before):
+            now = storage_bytes(received.storages[number])
+            if len(now) == len(data) and now != data:
+                reply["changed"].append(number)
+                blobs.append(now)
+        self._graphs[header["id"]] = received.tensors, [*received.tensors, *outputs]
+        return reply, blobs
+
+    def backward(self, header: dict[str, Any], blob: Buffer) -> Reply:
+        """Gradients of an earlier call's inputs, for given gradients of its results."""
+        inputs, known = self._graphs[header["call"]]
+        received = Decoder(header, blob)
+        leaves = [(number, tensor) for number, tensor in enumerate(inputs) if tensor.requires_grad]
+        reply: dict[str, Any] = {}
+        found: Sequence[torch.Tensor | None] = ()
+        try:
+            found = torch.autograd.grad(
+                [known[number] for number in header["outputs"]],
+                [tensor for _, tensor in leaves],
+                received.tensors,
+                allow_unused=True,
+                retain_graph=True,
+            )
+        except BaseException as error:  # noqa: BLE001 - the backward pass is the student's code as well
+            reply["raised"] = describe_exception(error, self._is_cell)
+        encoder = Encoder()
+        grads: list[Any] = [None] * len(inputs)
+        for (number, _), grad in zip(leaves, found, strict=False):
+            grads[number] = None if grad is None else encoder.value(grad.detach())
+        tables, blobs = encoder.tables()
+        return {**reply, **tables, "grads": grads}, blobs
+
+    def free(self, calls: Sequence[int]) -> None:
+        """Let go of the graphs of calls that are no longer needed."""
+        for call in calls:
+            self._graphs.pop(call, None)
+
+
+def describe_exception(error: BaseException, is_cell: Callable[[str], bool]) -> dict[str, Any]:
+    """An exception as plain values: type, builtin bases, text, and the last line of the student's in its way."""
+    try:
+        text = str(error)[:MAX_EXCEPTION_TEXT]
+    except BaseException:  # noqa: BLE001 - an exception's own __str__ may fail
+        text = ""
+    kind = type(error)
+    bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins" and base is not object]
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if is_cell(frame.filename):
+            line = frame.lineno
+    return {"type": kind.__name__[:200], "bases": bases, "text": text, "line": line}
+
+
+def _layout(tensors: Sequence[torch.Tensor]) -> list[Any]:
+    return [(list(t.shape), list(t.stride()), t.storage_offset(), t.requires_grad) for t in tensors]
+
+
+def _row_layout(row: dict[str, Any]) -> Any:
+    return row["n"], row["k"], row["o"], row["g"]

@@ -1,0 +1,103 @@
+"""Puts an answer through a hidden suite in this process, with the stand-in for the channel."""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from autograder.suite import CheckFailed, CheckSpec, Correct, Draws, Mistake, StudentRaised
+from tests.suite.local_student import Answer, LocalCall, LocalStudent
+
+HIDDEN = Path(__file__).parents[1] / "hidden" / "attention"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an answer: the outcome and the sentence of each check, by id, and the recorded calls."""
+
+    outcomes: dict[str, str]
+    messages: dict[str, str]
+    calls: list[LocalCall]
+
+    @property
+    def failed(self) -> list[str]:
+        return [id for id, outcome in self.outcomes.items() if outcome == "failed"]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A hidden suite with its known mistakes and correct answers."""
+
+    exercise: str
+    checks: dict[str, tuple[CheckSpec, Callable[..., None]]]
+    mistakes: list[Mistake]
+    correct: list[Correct]
+
+    @classmethod
+    def load(cls, exercise: str) -> Suite:
+        suite, mistakes, correct = (_module(f"{kind}_{exercise}") for kind in ("test", "mistakes", "correct"))
+        checks = {
+            name.removeprefix("test_"): (test.check, test)
+            for name, test in vars(suite).items()
+            if name.startswith("test_")
+        }
+        return cls(
+            exercise,
+            checks,
+            [value.mistake for value in vars(mistakes).values() if hasattr(value, "mistake")],
+            list(_correct(correct)),
+        )
+
+    def exam(self, answer: Answer, seed: int) -> Outcome:
+        """Run the checks in their order, as the engine does."""
+        student = LocalStudent(answer)
+        outcomes: dict[str, str] = {}
+        messages = {}
+        for id, (spec, test) in self.checks.items():
+            if any(outcomes[need] != "passed" for need in spec.needs):
+                outcomes[id] = "skipped"
+                continue
+            try:
+                test(student, Draws(seed, self.exercise, id))
+                outcomes[id] = "passed"
+            except (CheckFailed, StudentRaised) as no:
+                outcomes[id], messages[id] = "failed", str(no)
+        return Outcome(outcomes, messages, student.calls)
+
+    def score(self, outcome: Outcome) -> float:
+        return sum(spec.points for id, (spec, _) in self.checks.items() if outcome.outcomes[id] == "passed")
+
+
+def answer_of(correct: Correct, exercise: str) -> Answer:
+    """The function of a correct answer; a cell's text is run as a cell would be."""
+    if correct.answer is not None:
+        return correct.answer
+    assert correct.source is not None
+    name = f"<cell {correct.id}>"
+    linecache.cache[name] = len(correct.source), None, correct.source.splitlines(keepends=True), name
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(correct.source, name, "exec"), cell)
+    answer: Answer = cell[exercise]
+    return answer
+
+
+def _correct(module: ModuleType) -> Iterator[Correct]:
+    for value in vars(module).values():
+        if isinstance(value, Correct):
+            yield value
+        elif isinstance(getattr(value, "correct", None), Correct):
+            yield value.correct
+
+
+def _module(name: str) -> ModuleType:
+    path = HIDDEN / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"hidden_{name}", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,381 @@
+"""The commands: what they print where, and their exit codes. The grader itself is a stand-in here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import __version__
+from autograder._commands import submissions
+from autograder.cli import main
+from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
+from autograder.messages import message
+from autograder.report import CheckReport, ExerciseReport, GradeReport
+
+from .conftest import REPOSITORY
+
+SCORES = {"full": 4.0, "half": 2.0, "fault": None, "bad": None}
+
+
+def graded(path: Path, assignment: str | None, seed: int) -> GradeReport:
+    """A report that the file's name or the student's name decides."""
+    kind = next((kind for kind in SCORES if kind in str(path)), "half")
+    score = SCORES[kind]
+    status = {"fault": "ungraded", "bad": "unusable"}.get(kind, "graded")
+    check = CheckReport(
+        "value", message("It doubles"), "passed" if score == 4 else "failed", score or 0.0, 4.0
+    )
+    return GradeReport(
+        notebook=str(path),
+        assignment=assignment or "recognised",
+        status=status,  # type: ignore[arg-type]
+        score=score,
+        max_score=4.0,
+        seed=seed,
+        suite_hash="ab",
+        confinement="none",
+        exercises=(ExerciseReport("double", score, 4.0, (check,)),) if status == "graded" else (),
+        error=message("no good") if status != "graded" else None,
+    )
+
+
+class StandIn:
+    """Looks like `autograder.grading.Grader`, and grades by names."""
+
+    opened: list[tuple[str, int]]
+    raises: BaseException | None = None
+
+    def __init__(self, _course: object, required: str, workers: int = 1) -> None:
+        self.opened.append((required, workers))
+
+    def __enter__(self) -> StandIn:
+        if self.raises:
+            raise self.raises
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def grade(self, path: Path, assignment: str | None, seed: int) -> Any:
+        return types.SimpleNamespace(report=graded(path, assignment, seed), examined=None)
+
+    def grade_many(self, paths: Sequence[Path], assignment: str | None, seed: int) -> Iterator[Any]:
+        yield from (self.grade(path, assignment, seed) for path in paths)
+
+
+@pytest.fixture
+def grader(monkeypatch: pytest.MonkeyPatch, course_folder: Path) -> type[StandIn]:
+    """The stand-in, in a course's folder."""
+
+    class Fresh(StandIn):
+        opened: list[tuple[str, int]] = []  # noqa: RUF012 - one for each test
+
+    monkeypatch.setitem(sys.modules, "autograder.grading", types.SimpleNamespace(Grader=Fresh))  # type: ignore[arg-type]
+    monkeypatch.chdir(course_folder)
+    return Fresh
+
+
+@pytest.fixture
+def submitted(course_folder: Path) -> Path:
+    """Four submissions in nbgrader's layout."""
+    for student in ("ada-full", "bob-half", "carl-bad", "dora-fault"):
+        path = course_folder / "submitted" / student / "attention" / "attention.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    return course_folder / "submitted"
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["full"], 0),
+        (["half"], 1),
+        (["bad"], 2),
+        (["fault"], 3),
+        (["full", "full"], 0),
+        (["half", "full"], 1),
+        (["bad", "half"], 2),
+        (["fault", "bad", "full"], 3),
+    ],
+)
+def test_check_ends_with_the_highest_code_of_its_notebooks(
+    grader: type[StandIn], names: list[str], code: int
+) -> None:
+    assert main(["check", *names]) == code
+
+
+def test_check_prints_a_page_for_each_notebook(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", "full.ipynb", "half.ipynb"])
+    out = capsys.readouterr().out
+    assert (
+        out.index("full.ipynb")
+        < out.index("4 of 4 points")
+        < out.index("half.ipynb")
+        < out.index("2 of 4 points")
+    )
+
+
+def test_check_json_prints_one_object_a_line_in_the_order_given(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "half.ipynb", "bad.ipynb", "./full.ipynb", "--json", "--seed", "7"]) == 2
+    out, err = capsys.readouterr()
+    shown = [json.loads(line) for line in out.splitlines()]
+    assert [one["notebook"] for one in shown] == ["half.ipynb", "bad.ipynb", "full.ipynb"]
+    assert [one["status"] for one in shown] == ["graded", "unusable", "graded"]
+    assert shown[1]["error"] == "no good"
+    assert {one["seed"] for one in shown} == {7}
+    assert err == ""
+
+
+def test_check_opens_one_grader_with_the_tier_of_the_course(grader: type[StandIn]) -> None:
+    main(["check", "full", "full", "half"])
+    assert grader.opened == [("C", 1)]
+
+
+def test_check_takes_the_assignment_that_is_named(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", "full", "--json", "--assignment", "attention"])
+    assert json.loads(capsys.readouterr().out)["assignment"] == "attention"
+    assert main(["check", "full", "--assignment", "atention"]) == 2
+    assert (
+        capsys.readouterr().err == "autograder: course.yml has no assignment 'atention'; it has: attention.\n"
+    )
+
+
+def test_the_seed_of_the_course_is_the_same_every_time(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        main(["check", "full", "half", "--json"])
+    seeds = {json.loads(line)["seed"] for line in capsys.readouterr().out.splitlines()}
+    assert len(seeds) == 1
+
+
+def test_a_name_that_is_not_utf_8_can_be_shown(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(b"full-\xff.ipynb")
+    assert main(["check", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notebook"] == name
+    assert main(["check", name]) == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "err"),
+    [
+        (CourseError("course.yml is wrong."), 2, "autograder: course.yml is wrong.\n"),
+        (ConfinementUnavailable("no tier B here."), 3, "autograder: no tier B here.\n"),
+        (GraderFault("the examiner did not start."), 3, "autograder: the examiner did not start.\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_are_one_sentence_on_stderr(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str], fault: BaseException, code: int, err: str
+) -> None:
+    grader.raises = fault
+    assert main(["check", "full", "--json"]) == code
+    assert capsys.readouterr() == ("", err)
+
+
+def test_grade_prints_the_table_of_the_class(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", "attention", "--workers", "2"]) == 3  # dora's was not graded through our fault
+    out, err = capsys.readouterr()
+    assert out.startswith("Attention (attention)\n")
+    assert [
+        line.split()[:2] for line in out.splitlines() if line.startswith(("ada", "bob", "carl", "dora"))
+    ] == [
+        ["ada-full", "4"],
+        ["bob-half", "2"],
+        ["carl-bad", "?"],
+        ["dora-fault", "?"],
+    ]
+    assert err == ""
+    assert grader.opened == [("B", 2)]
+
+
+def test_an_unusable_submission_is_listed_and_no_failure_of_grading(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (submitted / "dora-fault").rename(submitted / "dora-full")
+    assert main(["grade"]) == 0
+    assert "carl-bad" in capsys.readouterr().out
+
+
+def test_grade_json_prints_one_object_for_each_submission(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["grade", "--json", "--submissions", str(submitted)])
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["student"] for one in shown] == ["ada-full", "bob-half", "carl-bad", "dora-fault"]
+    assert shown[0]["schema"] == 1
+
+
+def test_grade_without_submissions_says_where_it_looked(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str], course_folder: Path
+) -> None:
+    assert main(["grade"]) == 2
+    assert "does not exist; name it with --submissions." in capsys.readouterr().err
+    (course_folder / "submitted").mkdir()
+    assert main(["grade"]) == 2
+    assert "they are looked for as <student>/attention/attention.ipynb." in capsys.readouterr().err
+    assert grader.opened == []
+
+
+def test_submissions_are_found_in_the_layout_of_nbgrader(submitted: Path) -> None:
+    (submitted / ".trash" / "attention").mkdir(parents=True)
+    (submitted / "other" / "loss").mkdir(parents=True)
+    (submitted / "a file").write_text("")
+    found = submissions(submitted, "attention")
+    assert [one.student for one in found] == ["ada-full", "bob-half", "carl-bad", "dora-fault"]
+    assert found[0].path == submitted / "ada-full" / "attention" / "attention.ipynb"
+
+
+def test_a_lone_notebook_of_another_name_is_a_submission_too(submitted: Path) -> None:
+    folder = submitted / "ada-full" / "attention"
+    (folder / "attention.ipynb").rename(folder / "attention (1).ipynb")
+    assert submissions(submitted, "attention")[0].path.name == "attention (1).ipynb"
+    (folder / "scratch.ipynb").write_text("{}")
+    assert (
+        submissions(submitted, "attention")[0].path.name == "attention.ipynb"
+    )  # which is told to be missing
+
+
+def test_release_writes_and_checks(
+    course_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(course_folder)
+    path = Path("release", "attention", "attention.ipynb")
+    assert main(["release", "--check"]) == 1
+    assert capsys.readouterr().out == f"{path} is out of step with its source; run `autograder release`.\n"
+    assert main(["release"]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    assert main(["release", "--check", "attention"]) == 0
+    assert main(["release"]) == 0
+    assert capsys.readouterr().out.endswith("nothing to write, in step with their sources: attention\n")
+
+
+@pytest.mark.parametrize(("holds", "code"), [(True, 0), (False, 1)])
+def test_verify_ends_with_whether_the_course_holds(
+    course_folder: Path, monkeypatch: pytest.MonkeyPatch, holds: bool, code: int
+) -> None:
+    asked: list[Any] = []
+
+    def verify(_course: object, names: list[str], seed: int, workers: int, _console: object) -> bool:
+        asked.append((names, seed, workers))
+        return holds
+
+    monkeypatch.setitem(sys.modules, "autograder.verify", types.SimpleNamespace(verify=verify))  # type: ignore[arg-type]
+    assert main(["verify", "--seed", "3", "--workers", "2", "--course", str(course_folder)]) == code
+    assert asked == [(["attention"], 3, 2)]
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_the_course_may_be_named_before_or_behind_the_command(
+    course_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    option = ["--course", str(course_folder)]
+    assert main([*option, "release"] if place == "before" else ["release", *option]) == 0
+
+
+def test_outside_of_a_course_a_command_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "n.ipynb"]) == 2
+    assert "name it with --course" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["chek"],
+        ["check"],
+        ["check", "n", "--seed", "-1"],
+        ["check", "n", "--seed", "x"],
+        ["grade", "--workers", "0"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", ["check", "grade", "release", "verify", "doctor"])
+def test_the_help_of_every_command_tells_its_exit_codes(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "--help"])
+    assert caught.value.code == 0
+    assert "exit code: 0" in capsys.readouterr().out
+
+
+def run(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "autograder", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, **more)
+
+
+def test_the_package_is_a_command() -> None:
+    assert run("--version").stdout == f"autograder {__version__}\n"
+
+
+def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
+    started = time.perf_counter()
+    done = run("--help")
+    assert time.perf_counter() - started < 3  # 0.1 s on an idle machine; the imports below are the true test
+    program = "import sys\nfrom autograder.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    program += (
+        "print(*[m for m in ('torch', 'numpy', 'yaml', 'rich', 'nbformat', 'msgspec') if m in sys.modules])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
+    assert loaded.stdout == done.stdout + "\n"
+
+
+def test_a_reader_that_has_gone_is_no_error(course_folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        command = [sys.executable, "-m", "autograder", "--course", str(course_folder), "release"]
+        done = subprocess.run(
+            command, cwd=REPOSITORY, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_that_lacks_signs_still_gets_the_line(course_folder: Path) -> None:
+    root = course_folder.rename(course_folder.with_name("课程"))
+    done = run("--course", str(root), "release", env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\\u8bfe\\u7a0b/release/attention/attention.ipynb\n")
+
+
+def test_doctor_prints_the_diagnosis_line_by_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosis = types.SimpleNamespace(lines=lambda: iter(["tier C", "no Landlock here"]))
+    fake = types.SimpleNamespace(diagnose=lambda: diagnosis)
+    monkeypatch.setitem(sys.modules, "autograder.doctor", fake)  # type: ignore[arg-type]
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out == "tier C\nno Landlock here\n"
