@@ -1,10 +1,12 @@
 # make          what there is to make
 # make demo     grade a small class of made-up students, with a table of the results
-# The virtual environment .venv builds itself, and again when what it depends on changes.
+# The virtual environment .venv builds itself, and again when requirements.lock changes.
 
 PYTHON ?= python3
 VENV := .venv
+LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.built
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo test lint types lab release verify clean
 .DELETE_ON_ERROR:
@@ -44,12 +46,15 @@ clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): $(LOCKED) pyproject.toml
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(LOCKED): requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "This needs Python 3.11 or newer, and '$(PYTHON)' is not: name one, as in  make $(or $(MAKECMDGOALS),test) PYTHON=python3.12" >&2; exit 1; }
 	@echo "Building $(VENV) (once; it takes some minutes) ..."
 	@"$(PYTHON)" -m venv --clear $(VENV) || \
 	  { echo "'$(PYTHON)' can't make a virtual environment; on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) -r requirements.lock
 	@touch $@

@@ -9,9 +9,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from autograder.errors import CourseError
+from autograder.submissions import Submission, submissions
 
 if TYPE_CHECKING:
     import gettext
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from autograder.course import Course
     from autograder.grading import Graded, Grader
     from autograder.report import GradeReport
-
-
-class Submission(NamedTuple):
-    """One student's notebook in a folder of submissions."""
-
-    student: str
-    path: Path
 
 
 def check(options: argparse.Namespace) -> int:
@@ -106,25 +100,6 @@ def doctor(_options: argparse.Namespace) -> int:
     for line in diagnose().lines():
         print(line)
     return 0
-
-
-def submissions(folder: Path, assignment: str) -> list[Submission]:
-    """The submissions to one assignment in nbgrader's layout, ``<student>/<assignment>/<assignment>.ipynb``.
-
-    A lone notebook of another name counts too: students rename files.
-    """
-    if not folder.is_dir():
-        raise CourseError(f"the folder of submissions {folder} does not exist; name it with --submissions.")
-    found = []
-    for place in sorted(folder.glob(f"*/{assignment}")):
-        if place.parent.name.startswith(".") or not place.is_dir():
-            continue
-        path = place / f"{assignment}.ipynb"
-        others = [other for other in place.glob("*.ipynb") if not other.name.startswith(".")]
-        if not path.exists() and len(others) == 1:
-            [path] = others
-        found.append(Submission(place.parent.name, path))
-    return found
 
 
 def _grade_assignment(

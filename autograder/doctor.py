@@ -155,5 +155,7 @@ def _advise(reason: str) -> Iterator[str]:
     elif step in ("namespaces", "private root"):
         yield f"User namespaces: {_user_namespaces()}."
         yield "In Docker, allow them: --security-opt seccomp=unconfined, or --cap-add SYS_ADMIN for root."
-    elif step in ("interpreter", "working folder"):
+    elif step == "interpreter":
         yield "Install Python and the virtual environment where every user can read them, such as under /opt."
+    elif step == "working folder":
+        yield "Set TMPDIR to a folder that every user can pass through, such as /tmp."

@@ -14,7 +14,7 @@ from autograder.errors import GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
 from autograder.examiner.job import Examined, Job
 from autograder.mend import Mended, mend, recognise
-from autograder.messages import Message, N_, message
+from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
 from autograder.report import ExerciseReport, GradeReport, total
 
@@ -85,10 +85,16 @@ class Grader:
         return Graded(self._report(notebook, job, mended, examined, None), examined)
 
     def grade_many(
-        self, submissions: Sequence[Path | Notebook], assignment: str | None, seed: int, only: str | None = None
+        self,
+        submissions: Sequence[Path | Notebook],
+        assignment: str | None,
+        seed: int,
+        only: str | None = None,
     ) -> Iterator[Graded]:
         """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
-        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed, only), submissions)
+        yield from self._pool.map(
+            lambda submission: self.grade(submission, assignment, seed, only), submissions
+        )
 
     def close(self) -> None:
         """End the examiner and its workers."""
@@ -169,9 +175,3 @@ def grade(notebook: Path, assignment: str | None, course: Course, seed: int) -> 
     """Grade one notebook with an examiner of its own: a pure function of submission, suite and seed."""
     with Grader(course, course.confinement.grade) as grader:
         return grader.grade(notebook, assignment, seed).report
-
-
-def submissions(folder: Path, assignment: str) -> dict[str, Path]:
-    """The notebooks of an assignment by student, in nbgrader's layout ``<student>/<assignment>/<assignment>.ipynb``."""
-    found = folder.glob(f"*/{assignment}/{assignment}.ipynb")
-    return {path.parents[1].name: path for path in sorted(found)}

@@ -7,12 +7,14 @@ were released, and answers are found wherever they stand.
 from __future__ import annotations
 
 import ast
+import functools
 from dataclasses import dataclass
+from pathlib import Path
 
 from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
-from autograder.messages import Message, N_, message
+from autograder.messages import N_, Message, message
 from autograder.notebook import TEST_PREFIX, Cell, Notebook, read_notebook
 
 MAX_CODE = 4 << 20
@@ -73,15 +75,26 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
 
 
 def _released(course: Course, assignment: str) -> Notebook:
+    path = course.release_notebook(assignment)
     try:
-        return read_notebook(course.release_notebook(assignment))
+        changed = path.stat().st_mtime_ns if path.is_file() else 0
+        return _read_once(path, changed)
     except UnusableNotebook as error:
         raise CourseError(f"{error} Make it with `autograder release {assignment}`.") from None
 
 
+@functools.lru_cache(maxsize=32)
+def _read_once(path: Path, changed: int) -> Notebook:  # noqa: ARG001 - a changed file is another key
+    return read_notebook(path)
+
+
 def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[Cell]:
     """The code cells to run, in order, with the course's own cells as they were released."""
-    own = {cell.grade_id: cell for cell in released.cells if cell.kind == "code" and cell.is_locked and cell.grade_id}
+    own = {
+        cell.grade_id: cell
+        for cell in released.cells
+        if cell.kind == "code" and cell.is_locked and cell.grade_id
+    }
     shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
     cells: list[Cell] = []
     met: set[str] = set()
@@ -90,7 +103,9 @@ def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) ->
         if original is not None and original.grade_id not in met:
             met.add(original.grade_id or "")
             if original.source.strip() != cell.source.strip() or cell.kind != "code":
-                repairs.append(message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id))
+                repairs.append(
+                    message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id)
+                )
             cells.append(_with_source(cell, original.source))
         elif cell.kind == "code" and cell.source.strip() and cell.source.strip() not in shown:
             cells.append(cell)
@@ -107,13 +122,19 @@ def _exercise(
     graded = [place for place, cell in enumerate(cells) if cell.grade_id == TEST_PREFIX + name]
     defining = [place for place, cell in enumerate(cells) if name in _definitions(cell.source)]
     if not graded:
-        repairs.append(message(N_("the cell {cell} is missing; the exercise was checked all the same"), cell=TEST_PREFIX + name))
+        repairs.append(
+            message(
+                N_("the cell {cell} is missing; the exercise was checked all the same"),
+                cell=TEST_PREFIX + name,
+            )
+        )
     after = max(graded + defining, default=len(cells) - 1) + 1
     stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name}
     untouched = bool(defining) and all(_shape(cells[place].source, name) in stubs for place in defining)
     return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
 
 
+@functools.lru_cache(maxsize=2048)  # a course's own cells come with every submission
 def _definitions(source: str) -> dict[str, ast.stmt]:
     """The names that a cell defines at its top level, with the last statement that defines each."""
     found: dict[str, ast.stmt] = {}
@@ -148,4 +169,6 @@ def _parsed(source: str) -> list[ast.stmt]:
 
 def _with_source(cell: Cell, source: str, index: int | None = None) -> Cell:
     number = cell.index if index is None else index
-    return Cell(number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked)
+    return Cell(
+        number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked
+    )

@@ -263,7 +263,7 @@ class _Page:
         return self.say(_WORDS[worst[-1]]) if worst else ""
 
     def _print(self, item: Text | Padding | Table) -> None:
-        self.console.print(item, width=self.width, markup=False, highlight=False, emoji=False)
+        self.console.print(item, width=self.width)
 
     def _showable(self, sign: str) -> bool:
         try:

@@ -77,10 +77,12 @@ def prove(course: Course, assignment: str, grader: Grader, seed: int) -> Proof:
     _expect_full(solved, "the solution", proof.problems)
     if stub.report.score != 0:
         proof.problems.append(f"the release notebook scores {stub.report.score}, expected 0")
-    for exercise, line in _points_in(source).items():
+    for exercise, marked in _points_in(source).items():
         declared = grader.points[assignment].get(exercise)
-        if declared != line:
-            proof.problems.append(f"test_{exercise} is worth {line:g} in the notebook and {declared} in its suite")
+        if declared != marked:
+            proof.problems.append(
+                f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite"
+            )
     for exercise in course.assignment(assignment).exercises:
         _prove_exercise(course, assignment, exercise, grader, seed, source, proof)
     return proof
@@ -188,5 +190,10 @@ def show(proof: Proof, seed: int, console: Console) -> None:
         console.print(Text(f"checks that caught no mistake: {', '.join(proof.idle_checks)}", style="yellow"))
     for problem in proof.problems:
         console.print(Text(problem, style="red"))
-    console.print(Text("all of it holds" if proof.holds else "this does not hold", style="green" if proof.holds else "red"))
+    console.print(
+        Text(
+            "all of it holds" if proof.holds else "this does not hold",
+            style="green" if proof.holds else "red",
+        )
+    )
     console.print()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from autograder.grading import Grader
+from tests import engine
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -96,3 +99,10 @@ def write_course(course_folder: Path) -> Callable[[str, str], Path]:
         return course_folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def grader() -> Iterator[Grader]:
+    """A warm grader of the real course: its start takes seconds, a submission tenths of one."""
+    with Grader(engine.course(), "B", workers=2) as grader:
+        yield grader

@@ -295,7 +295,7 @@ def test_the_course_may_be_named_before_or_behind_the_command(
 def test_outside_of_a_course_a_command_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path.anchor)
     assert main(["check", "n.ipynb"]) == 2
     assert "name it with --course" in capsys.readouterr().err
 
@@ -354,10 +354,17 @@ def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
 def test_a_reader_that_has_gone_is_no_error(course_folder: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "autograder", "--course", str(course_folder), "release"]
     try:
-        command = [sys.executable, "-m", "autograder", "--course", str(course_folder), "release"]
         done = subprocess.run(
-            command, cwd=REPOSITORY, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60
+            command,
+            cwd=REPOSITORY,
+            env=buffered,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
         )
     finally:
         os.close(writing)

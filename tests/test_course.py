@@ -73,7 +73,7 @@ def test_the_course_is_found_from_a_folder_inside_it(course_folder: Path) -> Non
 
 def test_no_course_is_found_outside_of_one(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match=r"there is no course\.yml in .* or above it"):
-        find_course(tmp_path)
+        find_course(Path(tmp_path.anchor))
 
 
 @pytest.mark.parametrize(

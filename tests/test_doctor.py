@@ -57,7 +57,7 @@ def test_without_any_tier_grading_others_is_said_to_be_refused(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "step", ["system", "seccomp", "Landlock", "namespaces", "private root", "interpreter"]
+    "step", ["system", "seccomp", "Landlock", "namespaces", "private root", "interpreter", "working folder"]
 )
 def test_every_reason_has_an_advice(step: str) -> None:
     assert list(doctor._advise(f"{step}: it failed"))

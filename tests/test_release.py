@@ -198,9 +198,11 @@ def test_nbgrader_generates_the_same_bytes(course: Course) -> None:
     config += "c.GenerateAssignment.preprocessors = release_preprocessors()\n"
     (course.root / "nbgrader_config.py").write_text(config)
     scripts = Path(sys.executable).parent  # nbgrader calls its helpers by bare name
+    if not any(scripts.glob("alembic*")):
+        pytest.skip("nbgrader needs the command alembic, which is not beside this Python")
     environment = os.environ | {
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
         "HOME": str(course.root),
     }
     command = [sys.executable, "-m", "nbgrader", "generate_assignment", "attention"]

@@ -7,9 +7,10 @@ bytes that really came. What can't cross arrives as `Unsupported`, with a plain 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy
 import torch
@@ -59,6 +60,10 @@ class Storages:
             self.known.append(storage)
         return number
 
+    def number_of(self, storage: torch.UntypedStorage) -> int | None:
+        """The number of a storage, or None where it was not met before."""
+        return self._numbers.get(storage._cdata)
+
 
 class Encoder:
     """Encodes values into one frame; `tensors` and `storages` grow with every value.
@@ -66,24 +71,39 @@ class Encoder:
     Args:
         tensors: tensors that both sides know already, by number (the inputs, when a reply is encoded).
         storages: their storages; bytes are sent only for storages beyond these.
+        whole: send storages whole, so that numbers and places mean the same on both sides (for inputs, which the
+            other side may change); else only the bytes that a tensor looks at (for results).
     """
 
     def __init__(
-        self, tensors: Sequence[torch.Tensor] = (), storages: Sequence[torch.UntypedStorage] = ()
+        self,
+        tensors: Sequence[torch.Tensor] = (),
+        storages: Sequence[torch.UntypedStorage] = (),
+        *,
+        whole: bool = False,
     ) -> None:
+        self._whole = whole
         self.tensors = list(tensors)
         self.storages = Storages(storages)
         self._shared = len(self.storages.known)
         self._numbers = {id(tensor): number for number, tensor in enumerate(self.tensors)}
+        self._originals: list[
+            torch.Tensor
+        ] = []  # kept alive: an `id` tells tensors apart only while both exist
         self._first_new = len(self.tensors)
+        self._spans: dict[
+            int, tuple[int, int]
+        ] = {}  # first and last byte to send, by number of a new storage
         self._items = 0
-        self._bytes = 0
+        self._sent = 0
+        self._claimed = 0
         self._text = 0
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """The JSON tree of a value."""
         self._items += 1
-        if self._items > MAX_ITEMS:
+        # A container that is too long is refused whole: a million items would be a million refusals.
+        if self._items + _length(value) > MAX_ITEMS:
             return _unsupported(value, "too_large")
         if depth > MAX_DEPTH:
             return _unsupported(value, "too_deep")
@@ -103,41 +123,39 @@ class Encoder:
             return self.value(plain(value), depth + 1)
         if isinstance(value, tuple | list):
             # The base class's own iterator: a subclass may have a mind of its own.
-            kind, items = ("tuple", tuple.__iter__(value)) if isinstance(value, tuple) else ("list", list.__iter__(value))
+            kind, items = (
+                ("tuple", tuple.__iter__(value))
+                if isinstance(value, tuple)
+                else ("list", list.__iter__(value))
+            )
             return {"t": kind, "v": [self.value(item, depth + 1) for item in items]}
         if isinstance(value, dict):
             pairs = dict.items(value)
-            return {"t": "dict", "v": [[self.value(k, depth + 1), self.value(v, depth + 1)] for k, v in pairs]}
+            return {
+                "t": "dict",
+                "v": [[self.value(k, depth + 1), self.value(v, depth + 1)] for k, v in pairs],
+            }
         return _unsupported(value, _reason(value))
 
     def tables(self) -> tuple[dict[str, Any], list[Buffer]]:
         """The tables of the new tensors and storages for the frame's header, and its blob in pieces."""
-        new = self.tensors[self._first_new :]
-        spans: dict[int, tuple[int, int]] = {}  # of each storage only the bytes that a tensor looks at are sent
-        for tensor in new:
-            number, (low, high) = self.storages.number(tensor.untyped_storage()), _span(tensor)
-            if number >= self._shared:
-                before = spans.get(number, (low, high))
-                spans[number] = min(low, before[0]), max(high, before[1])
-        for number in range(self._shared, len(self.storages.known)):
-            spans.setdefault(number, (0, 0))
         rows = []
-        for tensor in new:
+        for tensor in self.tensors[self._first_new :]:
             number = self.storages.number(tensor.untyped_storage())
-            start = spans[number][0] if number >= self._shared else 0
+            start = self._spans[number][0] if number >= self._shared else 0
             rows.append(
                 {
                     "s": number,
                     "d": str(tensor.dtype).removeprefix("torch."),
                     "n": list(tensor.shape),
                     "k": list(tensor.stride()),
-                    "o": tensor.storage_offset() - start // tensor.element_size(),
+                    # Where an empty tensor begins says nothing, and may be beyond the bytes that are sent.
+                    "o": tensor.storage_offset() - start // tensor.element_size() if tensor.numel() else 0,
                     "g": bool(tensor.requires_grad),
                 }
             )
-        blobs = [
-            storage_bytes(self.storages.known[number])[low:high] for number, (low, high) in sorted(spans.items())
-        ]
+        new = range(self._shared, len(self.storages.known))
+        blobs = [storage_bytes(self.storages.known[number])[slice(*self._spans[number])] for number in new]
         return {"tensors": rows, "storages": [len(blob) for blob in blobs]}, list(blobs)
 
     def _tensor(self, tensor: torch.Tensor) -> Any:
@@ -146,15 +164,33 @@ class Encoder:
             why = tensor_reason(tensor)
             if why:
                 return _unsupported(tensor, why)
-            tensor = _plain(tensor)
-            size = max(tensor.numel() * tensor.element_size(), _span(tensor)[1] - _span(tensor)[0])
-            self._bytes += size
-            if self._bytes > MAX_BLOB:
+            original, tensor = tensor, _plain(tensor)
+            if not self._reserve(tensor):
                 return _unsupported(tensor, "too_large")
-            number = self._numbers[id(tensor)] = len(self.tensors)
+            number = self._numbers[id(original)] = len(self.tensors)
             self.tensors.append(tensor)
-            self.storages.number(tensor.untyped_storage())
+            self._originals.append(original)
         return {"t": "tensor", "i": number}
+
+    def _reserve(self, tensor: torch.Tensor) -> bool:
+        """Take a tensor's bytes into the frame, unless it would grow beyond its limit."""
+        # The other side counts what tensors claim (an expanded one claims more than it has), the frame what is sent.
+        claimed = self._claimed + _extent(tensor.shape) * tensor.element_size()
+        storage = tensor.untyped_storage()
+        number = self.storages.number_of(storage)
+        sent, span = self._sent, (0, 0)
+        if number is None or number >= self._shared:
+            span = (0, storage.nbytes()) if self._whole else _span(tensor)
+            before = self._spans.get(number, (0, 0)) if number is not None else (0, 0)
+            span = _union(before, span)
+            sent += (span[1] - span[0]) - (before[1] - before[0])
+        if max(claimed, sent) > MAX_BLOB:
+            return False
+        self._claimed, self._sent = claimed, sent
+        number = self.storages.number(storage)
+        if number >= self._shared:
+            self._spans[number] = span
+        return True
 
 
 class Decoder:
@@ -178,8 +214,10 @@ class Decoder:
     ) -> None:
         sizes = tables.get("storages")
         rows = tables.get("tensors")
-        if not isinstance(sizes, list) or not isinstance(rows, list) or len(rows) > MAX_ITEMS:
+        if not isinstance(sizes, list) or not isinstance(rows, list):
             raise ProtocolError("a frame lacks its tables")
+        if max(len(rows), len(sizes)) > MAX_ITEMS:
+            raise ProtocolError("a frame's tables are too long")
         if not all(_is_count(size) for size in sizes) or sum(sizes) != len(blob):
             raise ProtocolError("the storages do not add up to the bytes that came")
         self.storages = list(storages)
@@ -193,13 +231,15 @@ class Decoder:
         """Numbers of the tensors that required gradients on the other side; here none does, until it is asked to."""
         for row in rows:
             tensor = self._tensor(row)
-            if row.get("g") is True and tensor.dtype.is_floating_point:
+            if row.get("g") is True and (tensor.is_floating_point() or tensor.is_complex()):
                 self.differentiable.add(len(self.tensors))
             self.tensors.append(tensor)
 
     def value(self, tree: Any, depth: int = 0) -> Any:
         """The value of a JSON tree."""
         if tree is None or isinstance(tree, bool | int | float | str):
+            if type(tree) is int and tree.bit_length() > MAX_INT_BITS:  # no float holds it
+                raise ProtocolError("a whole number is too large")
             return tree
         if depth > MAX_DEPTH + 1 or not isinstance(tree, dict):
             raise ProtocolError("a value has an unknown form")
@@ -245,23 +285,33 @@ class Decoder:
             or len(shape) > MAX_AXES or not all(_is_count(n) for n in shape + strides)
         ):  # fmt: skip
             raise ProtocolError("a tensor's row does not describe a tensor")
-        storage, elements = self.storages[number], 1
-        for n in shape:
-            elements *= n
-        last = offset + sum((n - 1) * k for n, k in zip(shape, strides, strict=True)) if elements else offset - 1
-        self._bytes += elements * dtype.itemsize
+        storage, elements = self.storages[number], math.prod(shape)
+        last = (
+            offset + sum((n - 1) * k for n, k in zip(shape, strides, strict=True)) if elements else offset - 1
+        )
+        self._bytes += _extent(shape) * dtype.itemsize
         # An expanded tensor needs few bytes and can still claim billions of elements: the claim is what costs us.
         if (last + 1) * dtype.itemsize > storage.nbytes() or self._bytes > MAX_BLOB:
             raise ProtocolError("a tensor claims more than the bytes that came")
         tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, strides)
-        if dtype is torch.bool and elements and int(tensor.view(torch.uint8).max()) > 1:
-            raise ProtocolError("a bool tensor holds bytes that are neither 0 nor 1")
+        _check_bools(tensor)
         return tensor
+
+    def check_bools(self) -> None:
+        """Check once more that bool tensors hold nothing but 0 and 1, after bytes have been put into storages."""
+        for tensor in self.tensors:
+            _check_bools(tensor)
+
+
+def _check_bools(tensor: torch.Tensor) -> None:
+    # torch reads any other byte as undefined behaviour of C++.
+    if tensor.dtype is torch.bool and tensor.numel() and int(tensor.view(torch.uint8).max()) > 1:
+        raise ProtocolError("a bool tensor holds bytes that are neither 0 nor 1")
 
 
 def storage_bytes(storage: torch.UntypedStorage) -> memoryview:
     """A storage's bytes, without a copy."""
-    return memoryview(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().data
 
 
 def overwrite(storage: torch.UntypedStorage, data: Buffer) -> None:
@@ -281,6 +331,8 @@ def tensor_reason(tensor: torch.Tensor) -> str | None:
         return "meta"
     if tensor.device.type != "cpu":
         return "other"
+    if _span(tensor)[1] > tensor.untyped_storage().nbytes():  # what a `resize_` that failed leaves behind
+        return "other"
     return None if str(tensor.dtype).removeprefix("torch.") in DTYPES else "dtype"
 
 
@@ -298,7 +350,26 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     size, first = tensor.element_size(), tensor.storage_offset()
     last = first + sum((n - 1) * k for n, k in zip(tensor.shape, tensor.stride(), strict=True))
     # Rounded down to 16: views of other dtypes into the same storage keep whole offsets.
-    return first * size // 16 * 16, (last + 1) * size
+    return int(first * size // 16 * 16), int((last + 1) * size)
+
+
+def _extent(shape: Sequence[int]) -> int:
+    """How many elements a shape has, or would have without its empty axes: sums over those are as large."""
+    return math.prod(max(n, 1) for n in shape)
+
+
+def _union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """The smallest span around two; an empty one adds nothing."""
+    if a[0] == a[1] or b[0] == b[1]:
+        return b if a[0] == a[1] else a
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _length(value: Any) -> int:
+    """How many items a container brings, by the base class's own count."""
+    if isinstance(value, tuple | list):
+        return tuple.__len__(value) if isinstance(value, tuple) else list.__len__(value)
+    return 2 * dict.__len__(value) if isinstance(value, dict) else 0
 
 
 def _storage(data: memoryview) -> torch.UntypedStorage:
@@ -319,7 +390,7 @@ def _reason(value: Any) -> str:
     return "generator" if hasattr(type(value), "__next__") else "other"
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 62
 
 

@@ -71,7 +71,11 @@ def send(
 
 
 def receive(
-    sock: socket.socket, *, deadline: float | None = None, max_header: int = MAX_HEADER, max_blob: int = MAX_BLOB
+    sock: socket.socket,
+    *,
+    deadline: float | None = None,
+    max_header: int = MAX_HEADER,
+    max_blob: int = MAX_BLOB,
 ) -> tuple[dict[str, Any], bytearray]:
     """Receive one frame.
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 
 import torch
 
-from autograder.channel.codec import Decoder, Encoder, overwrite
+from autograder.channel.codec import DTYPES, Decoder, Encoder, overwrite
 from autograder.channel.frames import Buffer, ProtocolError
 
 Frame = tuple[dict[str, Any], bytes]
@@ -98,7 +98,7 @@ class Student:
             ForbiddenCalled: it called what the exercise forbids.
             ProtocolError: the other side's answer makes no sense.
         """
-        encoder = Encoder()
+        encoder = Encoder(whole=True)
         number = len(self.calls)
         header = {
             "op": "call",
@@ -116,24 +116,24 @@ class Student:
         reply = self._endpoint.request(header, [request[1]])
         call = Call(request, reply)
         self.calls.append(call)
+        graph = _Graph(self, call)
         result, decoder, changed = read_reply(reply, encoder.tensors, encoder.storages.known)
         for storage, data in changed:
             overwrite(storage, data)
+        decoder.check_bools()
         self._note_changes(args, kwargs, changed, reply[0])
         self._raise_what_was_raised(reply[0])
         outputs = _differentiable_outputs(result, decoder, encoder.tensors)
         if torch.is_grad_enabled() and outputs:
-            return self._bridged(result, [decoder.tensors[number] for number in outputs], outputs, encoder.tensors, call)
+            tensors = [decoder.tensors[number] for number in outputs]
+            bridged = _Bridge.apply(graph, outputs, tensors, *encoder.tensors)  # type: ignore[no-untyped-call]
+            swap = {id(tensor): bridge for tensor, bridge in zip(tensors, bridged, strict=True)}
+            return _map_tensors(result, lambda tensor: swap.get(id(tensor), tensor))
         return result
 
-    def _bridged(
-        self, result: Any, tensors: list[torch.Tensor], numbers: list[int], inputs: list[torch.Tensor], call: Call
-    ) -> Any:
-        bridged = _Bridge.apply(_Graph(self, call, numbers), tensors, *inputs)  # type: ignore[no-untyped-call]
-        swap = {id(tensor): bridge for tensor, bridge in zip(tensors, bridged, strict=True)}
-        return _map_tensors(result, lambda tensor: swap.get(id(tensor), tensor))
-
-    def backward(self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    def backward(
+        self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor | None]:
         """Gradients of a call's inputs for given gradients of some of its results (tensor numbers)."""
         encoder = Encoder()
         header: dict[str, Any] = {"op": "backward", "call": call.request[0]["id"], "outputs": list(outputs)}
@@ -150,14 +150,14 @@ class Student:
         inputs = call.request[0]["tensors"]
         if len(found) != len(inputs):
             raise ProtocolError("the gradients are not those of the inputs")
-        for grad, row in zip(found, inputs, strict=True):
-            if grad is not None and list(grad.shape) != row["n"]:
-                raise ProtocolError("a gradient has another shape than its input")
+        for ours, row in zip(found, inputs, strict=True):
+            if ours is not None and (list(ours.shape), ours.dtype) != (row["n"], DTYPES[row["d"]]):
+                raise ProtocolError("a gradient has another shape or dtype than its input")
         return found
 
     def _raise_what_was_raised(self, header: dict[str, Any]) -> None:
-        for name, line in header.get("forbidden") or ():
-            raise ForbiddenCalled(ForbiddenCall(str(name), line if isinstance(line, int) else None))
+        if "forbidden" in header:
+            raise ForbiddenCalled(_first_sighting(header["forbidden"]))
         if "raised" in header:
             _raise(header["raised"])
 
@@ -225,15 +225,17 @@ def read_gradients(reply: Frame) -> list[torch.Tensor | None]:
 def _differentiable_outputs(result: Any, decoder: Decoder, inputs: Sequence[torch.Tensor]) -> list[int]:
     """Numbers of the result's tensors that carry gradients; an input that is handed back carries its own."""
     shown = {id(tensor) for tensor in _tensors(result)}
-    carrying = decoder.differentiable | {number for number, tensor in enumerate(inputs) if tensor.requires_grad}
+    carrying = decoder.differentiable | {
+        number for number, tensor in enumerate(inputs) if tensor.requires_grad
+    }
     return sorted(number for number in carrying if id(decoder.tensors[number]) in shown)
 
 
 class _Graph:
-    """Holds a call's graph on the other side for as long as a result of ours needs it."""
+    """Holds a call's graph on the other side for as long as a result of ours needs it (not at all, mostly)."""
 
-    def __init__(self, student: Student, call: Call, outputs: list[int]) -> None:
-        self.student, self.call, self.outputs = student, call, outputs
+    def __init__(self, student: Student, call: Call) -> None:
+        self.student, self.call = student, call
         weakref.finalize(self, student._freed.append, call.request[0]["id"])
 
 
@@ -241,8 +243,10 @@ class _Bridge(torch.autograd.Function):
     """Ties the results of a remote call to its inputs in our graph."""
 
     @staticmethod
-    def forward(ctx: Any, graph: _Graph, outputs: list[torch.Tensor], *inputs: torch.Tensor) -> Any:
-        ctx.graph = graph
+    def forward(
+        ctx: Any, graph: _Graph, numbers: list[int], outputs: list[torch.Tensor], *inputs: torch.Tensor
+    ) -> Any:
+        ctx.graph, ctx.numbers = graph, numbers
         ctx.set_materialize_grads(False)
         # Fresh views: a result may be an input itself, which autograd would otherwise treat as unchanged.
         return tuple(output.view_as(output) for output in outputs)
@@ -251,9 +255,16 @@ class _Bridge(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         graph: _Graph = ctx.graph
-        wanted = [(n, g) for n, g in zip(graph.outputs, grads, strict=True) if g is not None]
+        wanted = [(n, g) for n, g in zip(ctx.numbers, grads, strict=True) if g is not None]
         found = graph.student.backward(graph.call, [n for n, _ in wanted], [g for _, g in wanted])
-        return None, None, *found
+        return None, None, None, *found
+
+
+def _first_sighting(seen: Any) -> ForbiddenCall:
+    if not isinstance(seen, list) or not seen or not isinstance(seen[0], list) or len(seen[0]) != 2:
+        raise ProtocolError("a forbidden call came without its description")
+    name, line = seen[0]
+    return ForbiddenCall(str(name)[:200], line if type(line) is int else None)
 
 
 def _raise(raised: Any) -> NoReturn:

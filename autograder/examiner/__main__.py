@@ -28,8 +28,11 @@ def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
         _serve(control, hidden, tiers)
     except AutograderError as error:
         frames.send(control, {"refused": str(error), "exit_code": error.exit_code})
-    except Exception as error:  # noqa: BLE001 - the door must learn of it in any case
-        frames.send(control, {"refused": f"the examiner could not start: {type(error).__name__}: {error}", "exit_code": 3})
+    except Exception as error:
+        frames.send(
+            control,
+            {"refused": f"the examiner could not start: {type(error).__name__}: {error}", "exit_code": 3},
+        )
         raise
 
 
@@ -50,7 +53,9 @@ def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> Non
         if plugin.problem is not None:
             raise plugin.problem
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            raise AutograderError(f"the hidden suites in {hidden} could not be collected (pytest ended with {code})")
+            raise AutograderError(
+                f"the hidden suites in {hidden} could not be collected (pytest ended with {code})"
+            )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,14 @@ class Examiner:
         package = Path(__file__).parents[2]
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "autograder.examiner", str(theirs.fileno()), str(hidden), "".join(tiers)],
+                [
+                    sys.executable,
+                    "-m",
+                    "autograder.examiner",
+                    str(theirs.fileno()),
+                    str(hidden),
+                    "".join(tiers),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr,
@@ -92,7 +99,9 @@ class Examiner:
             raise GraderFault(f"the examiner did not start ({error})") from None
         if "refused" in hello:
             # The class of the exception does not cross the process border; its exit code does.
-            raise (CourseError if hello["exit_code"] == CourseError.exit_code else ConfinementUnavailable)(hello["refused"])
+            raise (CourseError if hello["exit_code"] == CourseError.exit_code else ConfinementUnavailable)(
+                hello["refused"]
+            )
         return dict(hello["suites"])
 
 
@@ -138,4 +147,3 @@ class Lane:
 def _one_thread() -> dict[str, str]:
     # Forks of a process whose maths library runs threads can hang; and a lane is one core's work anyway.
     return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-

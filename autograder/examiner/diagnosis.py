@@ -17,7 +17,7 @@ from autograder.suite import Mistake
 from autograder.suite._catalogue import Answer
 from autograder.worker.calls import Callee
 
-TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-4}
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
 COARSE = 3e-2
 """For bfloat16 and float16: a reordered sum differs by that much."""
 
@@ -35,7 +35,8 @@ def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: 
 def equals(answer: Answer, calls: Sequence[Call]) -> bool:
     """Whether `answer` does on all recorded calls what the student's function did."""
     callee = Callee()
-    return all(_same_call(answer, callee, call) for call in calls)
+    # The last calls are the most demanding ones: most candidates part from the student's function there.
+    return all(_same_call(answer, callee, call) for call in reversed(calls))
 
 
 def _same_call(answer: Answer, callee: Callee, call: Call) -> bool:
@@ -78,7 +79,8 @@ def _content(reply: Frame, request: Frame) -> list[Any]:
     dtype_of = {row["s"]: row["d"] for row in request[0]["tensors"]}
     numbers = {storage._cdata: number for number, storage in enumerate(inputs.storages)}
     after = [
-        [number := numbers[storage._cdata], _as_tensor(data, dtype_of.get(number, "uint8"))] for storage, data in changed
+        [number := numbers[storage._cdata], _as_tensor(data, dtype_of.get(number, "uint8"))]
+        for storage, data in changed
     ]
     return [result, sorted(decoder.differentiable), after]
 
@@ -113,5 +115,3 @@ def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _frame(reply: tuple[dict[str, Any], list[Any]]) -> Frame:
     header, blobs = reply
     return header, b"".join(bytes(blob) for blob in blobs)
-
-

@@ -17,7 +17,7 @@ from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.session import NoMoreRestarts, NoMoreTime, Session, WorkerDied
 from autograder.examiner.suites import Suite, check_id, spec_of
 from autograder.examiner.zygotes import Worker
-from autograder.messages import Message, N_, message
+from autograder.messages import N_, Message, message
 from autograder.report import CheckReport, ExerciseReport, Outcome, total
 from autograder.suite import Mistake
 
@@ -41,6 +41,7 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
             outputs=session.outputs,
             confinement=session.confinement,
             seconds={**session.seconds, **seconds, "total": time.monotonic() - started},
+            calls=session.calls,
             memory=session.memory(),
         )
     finally:
@@ -59,7 +60,12 @@ class _Exam:
     """One exercise of one submission."""
 
     def __init__(
-        self, job: Job, exercise: JobExercise, plugin: SuitePlugin, session: Session, seconds: dict[str, float]
+        self,
+        job: Job,
+        exercise: JobExercise,
+        plugin: SuitePlugin,
+        session: Session,
+        seconds: dict[str, float],
     ) -> None:
         self._job, self._exercise, self._plugin, self._session = job, exercise, plugin, session
         self._seconds = seconds
@@ -81,7 +87,7 @@ class _Exam:
         checks = self._run_checks()
         return self._made_of(checks, self._diagnose(checks))
 
-    def _why_not_callable(self) -> tuple[Outcome, Message] | None:
+    def _why_not_callable(self) -> tuple[Outcome, Message | None] | None:
         """Why there is no function to examine, or None when there is one."""
         try:
             self._session.run_until(self._exercise.after)
@@ -124,7 +130,9 @@ class _Exam:
         missing = [need for need in spec_of(item).needs if need not in passed]
         if missing:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
-            return _report(item, "skipped", message(N_('needs "{title}" first'), title=message(titles[missing[0]])))
+            return _report(
+                item, "skipped", message(N_('needs "{title}" first'), title=message(titles[missing[0]]))
+            )
         raised = self._plugin.run(item, self._student, self._job.seed)
         return _report(item, *outcome_of(raised))
 
@@ -179,7 +187,16 @@ def _mark(checks: list[CheckReport], mistake: Mistake) -> list[CheckReport]:
     lost = [check.id for check in checks if check.outcome in ("failed", "error")]
     chosen = mistake.caught_by if mistake.caught_by in lost else lost[0]
     return [
-        CheckReport(check.id, check.title, check.outcome, check.score, check.max_score, check.message, mistake.id, check.hint)
+        CheckReport(
+            check.id,
+            check.title,
+            check.outcome,
+            check.score,
+            check.max_score,
+            check.message,
+            mistake.id,
+            check.hint,
+        )
         if check.id == chosen
         else check
         for check in checks
@@ -187,12 +204,10 @@ def _mark(checks: list[CheckReport], mistake: Mistake) -> list[CheckReport]:
 
 
 def _cell_error(name: str, error: dict[str, object]) -> Message:
-    what = f"{error.get('type')}: {str(error.get('text', '')).strip().splitlines()[0][:300] if error.get('text') else ''}"
-    line = error.get("line")
+    text, line = str(error.get("text") or "").strip(), error.get("line")
+    what = f"{error.get('type')}: {text.splitlines()[0][:300] if text else ''}"
     if isinstance(line, int):
         return message(
             N_("the cell that defines {name} did not run: {what} (line {line})"), name=name, what=what, line=line
         )
     return message(N_("the cell that defines {name} did not run: {what}"), name=name, what=what)
-
-

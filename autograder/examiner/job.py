@@ -55,11 +55,13 @@ class Examined(msgspec.Struct, frozen=True):
         outputs: nbformat outputs by cell number.
         confinement: what the worker was confined by.
         seconds: where the time went (``spawn``, ``cells``, ``checks``, ``channel``, ``diagnosis``, ``total``).
-        memory: bytes of the worker at the end (``pss``, ``rss``), for measuring.
+        calls: how many requests were made of the student's functions, for measuring.
+        memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
     """
 
     exercises: tuple[ExerciseReport, ...]
     outputs: dict[int, list[dict[str, Any]]] = {}
     confinement: str = "none"
     seconds: dict[str, float] = {}
+    calls: int = 0
     memory: dict[str, int] = {}

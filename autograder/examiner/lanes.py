@@ -60,7 +60,6 @@ class Lanes:
             os._exit(code)  # the parent's pytest session must not be finished twice
 
 
-
 def _reap() -> None:
     """Bury the lanes that have ended; the zygote, which is a child too, ends only after them."""
     while True:

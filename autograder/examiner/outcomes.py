@@ -5,7 +5,7 @@ from __future__ import annotations
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import ForbiddenCall, ForbiddenCalled, StudentRaised
 from autograder.examiner.session import Crashed, NoMoreRestarts, NoMoreTime, TimedOut, WorkerDied
-from autograder.messages import Message, N_, message
+from autograder.messages import N_, Message, message
 from autograder.report import Outcome
 from autograder.suite import CheckFailed
 
@@ -28,7 +28,8 @@ def outcome_of(raised: BaseException | None) -> tuple[Outcome, Message | None]:
             return "forbidden", forbidden(raised.call)
         case NoMoreTime():
             return "timeout", message(
-                N_("the whole notebook has {seconds} seconds, and they were used up"), seconds=f"{raised.seconds:g}"
+                N_("the whole notebook has {seconds} seconds, and they were used up"),
+                seconds=f"{raised.seconds:g}",
             )
         case TimedOut():
             return "timeout", message(
@@ -37,13 +38,15 @@ def outcome_of(raised: BaseException | None) -> tuple[Outcome, Message | None]:
             )
         case Crashed():
             return "crashed", message(
-                N_("your function ended the whole Python process ({how}); does it call exit?"), how=str(raised)
+                N_("your function ended the whole Python process ({how}); does it call exit?"),
+                how=str(raised),
             )
         case NoMoreRestarts():
             return "crashed", message(N_("your notebook was stopped too often to go on with this check"))
         case WorkerDied() | ProtocolError():
             return "crashed", message(
-                N_("your notebook's process wrote to the grader's own channel, so its answer could not be read")
+                N_("your notebook's process wrote to the grader's own channel, so nothing could be read ({error})"),
+                error=str(raised),
             )
     return "ungraded", message(
         N_("the check itself failed ({error}); this is a fault of the grader, not yours"),
@@ -54,9 +57,13 @@ def outcome_of(raised: BaseException | None) -> tuple[Outcome, Message | None]:
 def forbidden(call: ForbiddenCall) -> Message:
     """The sentence about a finished article that the answer calls."""
     if call.line is None:
-        return message(N_("your answer calls {name}, which this exercise asks you to write yourself"), name=call.name)
+        return message(
+            N_("your answer calls {name}, which this exercise asks you to write yourself"), name=call.name
+        )
     return message(
-        N_("your answer calls {name} (line {line} of the cell), which this exercise asks you to write yourself"),
+        N_(
+            "your answer calls {name} (line {line} of the cell), which this exercise asks you to write yourself"
+        ),
         name=call.name,
         line=call.line,
     )
@@ -71,4 +78,6 @@ def _of_exception(raised: StudentRaised) -> tuple[Outcome, Message]:
     what = f"{raised.type_name}: {first_line}" if first_line else raised.type_name
     if raised.line is None:
         return "error", message(N_("your function raised {what}"), what=what)
-    return "error", message(N_("your function raised {what} (line {line} of the cell)"), what=what, line=raised.line)
+    return "error", message(
+        N_("your function raised {what} (line {line} of the cell)"), what=what, line=raised.line
+    )

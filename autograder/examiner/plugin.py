@@ -92,6 +92,7 @@ class SuitePlugin:
         """Keep what was raised; pytest's own report would format source and tracebacks that nobody reads."""
         if call.excinfo is not None and self._raised is None:
             self._raised = call.excinfo.value
+        when = "call" if call.when == "collect" else call.when  # items have no collect phase; the type says so
         return pytest.TestReport(
-            item.nodeid, item.location, {}, "passed", None, call.when, duration=call.duration, start=call.start
+            item.nodeid, item.location, {}, "passed", None, when, duration=call.duration, start=call.start
         )

@@ -4,9 +4,6 @@ A worker may have left names that are not UTF-8, folders without permissions, or
 another, deeper than any path reaches. Nothing here follows a link.
 """
 
-# ruff: noqa: PTH
-# entries are reached by descriptor, never by path
-
 from __future__ import annotations
 
 import contextlib
@@ -23,9 +20,9 @@ _DEEPEST = 64
 _INTERVAL = 0.1
 
 
-def make(purpose: str) -> Path:
-    """A new empty folder that only this user can enter."""
-    return Path(tempfile.mkdtemp(prefix=f"autograder-{purpose}-")).resolve()
+def make(purpose: str, inside: Path | None = None) -> Path:
+    """A new empty folder that only this user can enter, `inside` another or where temporary files go."""
+    return Path(tempfile.mkdtemp(prefix=f"autograder-{purpose}-", dir=inside)).resolve()
 
 
 def size(folder: Path, enough: int | None = None) -> int:
@@ -68,7 +65,7 @@ def remove(folder: Path) -> None:
 
 
 def _empty(top: int) -> None:
-    """Empty the folder open as `top`: down by name and up by "..", one step at a time, so depth does not matter."""
+    """Empty the folder open as `top`: down by name and up by "..", step by step, so depth does not matter."""
     current = os.dup(top)
     entered: list[str] = []
     waiting = [_folders_left(current)]

@@ -5,6 +5,7 @@ Deadlines are kept here, outside of the student's process, and end in SIGKILL.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -77,6 +78,7 @@ class Session:
         self.errors: dict[int, dict[str, Any]] = {}
         self.confinement = "none"
         self.seconds = {"spawn": 0.0, "cells": 0.0, "channel": 0.0}
+        self.calls = 0
 
     def run_until(self, count: int) -> None:
         """Run the first `count` cells, those that have not run yet.
@@ -102,17 +104,19 @@ class Session:
         """
         self.run_until(self._reached)
         started = time.monotonic()
+        self.calls += 1
         try:
             return self._ask(header, blobs, self._limits.call_seconds)
         finally:
             self.seconds["channel"] += time.monotonic() - started
 
     def memory(self) -> dict[str, int]:
-        """Bytes that the present worker holds (``pss``, ``rss``)."""
-        if self._worker is None:
+        """Bytes that the present worker holds (``rss``, ``pss``, ``private``), as far as this system tells."""
+        try:
+            held = dataclasses.asdict(self._worker.memory()) if self._worker else {}
+        except OSError:  # it has died, or this system has no /proc
             return {}
-        held = self._worker.memory()
-        return {"rss": held.rss, **({} if held.pss is None else {"pss": held.pss})}
+        return {name: size for name, size in held.items() if size is not None}
 
     def close(self) -> None:
         """End the worker, whatever it does."""
@@ -145,11 +149,18 @@ class Session:
 
     def _run_cell(self, place: int) -> None:
         cell = self._cells[place]
-        header = {"op": "cell", "source": cell.source, "number": cell.number, "cap": self._limits.output_kb << 10}
+        header = {
+            "op": "cell",
+            "source": cell.source,
+            "number": cell.number,
+            "cap": self._limits.output_kb << 10,
+        }
         started = time.monotonic()
         try:
             limits = self._limits
-            reply, _ = self._ask(header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds)
+            reply, _ = self._ask(
+                header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds
+            )
         except WorkerDied as death:
             self._deadly.add(place)
             self._reached = max(self._reached, place + 1)

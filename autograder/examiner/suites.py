@@ -1,4 +1,4 @@
-"""The hidden suites, collected once: each exercise's checks as pytest items, its known mistakes, its correct answers."""
+"""The hidden suites, collected once: an exercise's checks as pytest items, known mistakes, correct answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Suite:
 
 def spec_of(item: pytest.Function) -> CheckSpec:
     """What is declared beside a check."""
-    spec: CheckSpec = item.function.check  # type: ignore[attr-defined]
+    spec: CheckSpec = item.function.check
     return spec
 
 
@@ -79,14 +79,24 @@ def _suite(exercise: str, items: list[pytest.Function]) -> Suite:
     suite = Suite(
         exercise,
         tuple(items),
-        tuple(found for value in vars(mistakes).values() if isinstance(found := _declared(value, "mistake"), Mistake)),
-        tuple(found for value in vars(correct).values() if isinstance(found := _declared(value, "correct"), Correct)),
+        tuple(
+            found
+            for value in vars(mistakes).values()
+            if isinstance(found := _declared(value, "mistake"), Mistake)
+        ),
+        tuple(
+            found
+            for value in vars(correct).values()
+            if isinstance(found := _declared(value, "correct"), Correct)
+        ),
     )
     if not any(one.answer for one in suite.correct):
         raise CourseError(f"{folder / f'correct_{exercise}.py'} has no plain function marked @correct")
     for one in suite.mistakes:
         if one.caught_by not in seen:
-            raise CourseError(f"the known mistake {one.id!r} is to be caught by {one.caught_by!r}, which is no check")
+            raise CourseError(
+                f"the known mistake {one.id!r} is to be caught by {one.caught_by!r}, which is no check"
+            )
     return suite
 
 

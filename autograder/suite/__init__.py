@@ -18,12 +18,12 @@ from autograder.suite._tensors import (
 )
 
 __all__ = [
+    "N_",
     "CheckFailed",
     "CheckSpec",
     "Correct",
     "Draws",
     "Mistake",
-    "N_",
     "Student",
     "StudentRaised",
     "Unsupported",

@@ -35,8 +35,9 @@ class Callee:
             received.tensors[number].requires_grad_()
         before = [bytes(storage_bytes(storage)) for storage in received.storages]
         args, kwargs = received.value(header["args"]), received.value(header["kwargs"])
-        # A random answer is repeatable for us, and differs from call to call.
-        torch.manual_seed(header["seed"])
+        # A random answer is repeatable for us, and differs from call to call. (`torch.manual_seed` would look for
+        # every kind of accelerator first, which takes longer than most calls.)
+        torch.default_generator.manual_seed(header["seed"])
         reply: dict[str, Any] = {}
         result = None
         with warnings.catch_warnings():
@@ -45,13 +46,12 @@ class Callee:
                 result = function(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - SystemExit and the like are answers too
                 reply["raised"] = describe_exception(error, self._is_cell)
-        encoder = Encoder(received.tensors, received.storages)
+        encoder = _reply_encoder(received, header)
+        known = list(encoder.tensors)
         # Lists and dicts that were passed in may have been changed as well as tensors.
         inputs = {"args": encoder.value(args), "kwargs": encoder.value(kwargs)}
-        reply["restructured"] = (
-            inputs != {"args": header["args"], "kwargs": header["kwargs"]}
-            or _layout(received.tensors) != [_row_layout(row) for row in header["tensors"]]
-            or [storage.nbytes() for storage in received.storages] != header["storages"]
+        reply["restructured"] = inputs != {"args": header["args"], "kwargs": header["kwargs"]} or any(
+            ours is not theirs for ours, theirs in zip(known, received.tensors, strict=True)
         )
         if "raised" not in reply:
             reply["result"] = encoder.value(result)
@@ -97,23 +97,44 @@ class Callee:
             self._graphs.pop(call, None)
 
 
+def _reply_encoder(received: Decoder, header: dict[str, Any]) -> Encoder:
+    """An encoder that refers to inputs by number, but for those that look elsewhere now (`x.data = …`, `x.t_()`).
+
+    Such a one is sent anew where it is part of the result: the other side's copy is not what it is any more.
+    """
+    numbers = {storage._cdata: number for number, storage in enumerate(received.storages)}
+    tensors = []
+    for tensor, row in zip(received.tensors, header["tensors"], strict=True):
+        same = numbers.get(tensor.untyped_storage()._cdata) == row["s"] and _layout(tensor) == _row_layout(
+            row
+        )
+        tensors.append(tensor if same else tensor.detach())
+    return Encoder(tensors, received.storages)
+
+
 def describe_exception(error: BaseException, is_cell: Callable[[str], bool]) -> dict[str, Any]:
     """An exception as plain values: type, builtin bases, text, and the last line of the student's in its way."""
-    try:
-        text = str(error)[:MAX_EXCEPTION_TEXT]
-    except BaseException:  # noqa: BLE001 - an exception's own __str__ may fail
-        text = ""
-    kind = type(error)
+    kind, text = type(error), text_of(error)
     bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins" and base is not object]
     line = None
     for frame in traceback.extract_tb(error.__traceback__):
         if is_cell(frame.filename):
             line = frame.lineno
+    if isinstance(error, SyntaxError) and is_cell(str(error.filename)):
+        line, text = error.lineno, str(error.msg)  # its text repeats our name for the cell
     return {"type": kind.__name__[:200], "bases": bases, "text": text, "line": line}
 
 
-def _layout(tensors: Sequence[torch.Tensor]) -> list[Any]:
-    return [(list(t.shape), list(t.stride()), t.storage_offset(), t.requires_grad) for t in tensors]
+def text_of(error: BaseException) -> str:
+    """An exception's text, at most 2,000 characters; empty where its own ``__str__`` fails."""
+    try:
+        return "".join(str(error))[:MAX_EXCEPTION_TEXT]  # a plain str, also of a subclass
+    except BaseException:  # noqa: BLE001 - it is the student's code
+        return ""
+
+
+def _layout(tensor: torch.Tensor) -> Any:
+    return list(tensor.shape), list(tensor.stride()), tensor.storage_offset(), tensor.requires_grad
 
 
 def _row_layout(row: dict[str, Any]) -> Any:

@@ -15,10 +15,13 @@ from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from autograder.worker.calls import describe_exception
+from autograder.worker.calls import describe_exception, text_of
 
 MAX_OUTPUTS = 500
-MAX_TRACEBACK_LINE = 20_000
+MAX_TRACEBACK = 50_000
+"""Characters of a traceback; there is room for one even where the cell's output is used up."""
+MAX_FRAMES = 30
+DROPPED = "[some of this cell's output was dropped: it was too much]\n"
 CELL_NAME = "<cell {}>"
 
 
@@ -26,30 +29,32 @@ class Cells:
     """A shell and the outputs of the cell that runs in it.
 
     Args:
-        cap: how many characters of output a cell may leave; what comes after is dropped, and a line says so.
+        cap: how many characters of output, as JSON, a cell may leave; what comes after is dropped, and a line says
+            so.
     """
 
     def __init__(self, cap: int = 1 << 20) -> None:
         self.cap = cap
         self.outputs: list[dict[str, Any]] = []
         self._left = 0
+        self._dropped = False
         self._names: set[str] = set()
         config = Config()
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "nocolor"
         config.InteractiveShell.cache_size = 0
         config.InteractiveShell.xmode = "Context"
-        self.shell: InteractiveShell = _Shell(
+        self.shell: Any = _Shell(  # type: ignore[no-untyped-call]
             config=config, displayhook_class=_Hook, display_pub_class=_Publisher, compiler_class=_Compiler
         )
         self.shell.cells = self
         # `get_ipython` and `display` look for the one instance.
         InteractiveShell._instance = self.shell
-        _Shell._instance = self.shell  # type: ignore[assignment]
+        _Shell._instance = self.shell
 
     def attach(self) -> None:
         """Let Python's own streams write into the cell's outputs."""
-        sys.stdout, sys.stderr = _Stream(self, "stdout"), _Stream(self, "stderr")
+        self._attach_streams()
         builtins.input = _no_input
         sys.stdin = io.StringIO()
 
@@ -59,15 +64,18 @@ class Cells:
         Returns:
             ``ok``, the nbformat ``outputs``, and ``error``: a description of what was raised, or None.
         """
-        self.outputs, self._left = [], self.cap
+        self._attach_streams()  # whatever the cell before has put there, None included
+        self.outputs, self._left, self._dropped = [], self.cap, False
         self.shell.compile.cell_number = number
         self._names.add(CELL_NAME.format(number))
         result = self.shell.run_cell(source, store_history=True)
         error = result.error_before_exec or result.error_in_exec
-        for output in self.outputs:
+        shown, self.outputs, self._left = self.outputs, [], 0
+        for output in shown:
             if output["output_type"] == "stream":
                 output["text"] = "".join(output["text"])
-        shown, self.outputs, self._left = self.outputs, [], 0
+        if self._dropped:
+            shown.append({"output_type": "stream", "name": "stderr", "text": DROPPED})
         return {
             "ok": bool(result.success),
             "outputs": shown,
@@ -81,25 +89,60 @@ class Cells:
 
     def write(self, name: str, text: str) -> None:
         """Take what was printed; outside of a cell, and beyond its cap, it is dropped."""
-        if self._left <= 0 or not text:
+        text, cut = _fitting(text, self._left)
+        self._dropped |= cut
+        if not text:
             return
-        if len(text) > self._left:
-            text = text[: self._left] + "\n[the rest of this cell's output was dropped]\n"
-        self._left -= len(text)
         last = self.outputs[-1] if self.outputs else None
         if last is not None and last.get("name") == name:
             last["text"].append(text)
         elif len(self.outputs) < MAX_OUTPUTS:
             self.outputs.append({"output_type": "stream", "name": name, "text": [text]})
+        else:
+            self._dropped = True
+            return
+        self._left -= _size(text)
 
     def add(self, output: dict[str, Any]) -> None:
-        """Take a result or a display, if it still fits."""
-        size = len(json.dumps(output, default=str))
-        if size > self._left or len(self.outputs) >= MAX_OUTPUTS:
-            self.write("stderr", "[a large output of this cell was dropped]\n")
+        """Take a result, a display or an error, if it still fits."""
+        output, size = _as_json(output)
+        extra = output["output_type"] == "error"
+        if size > self._left + extra * 2 * MAX_TRACEBACK or len(self.outputs) >= MAX_OUTPUTS + extra:
+            self._dropped = True
             return
         self._left -= size
         self.outputs.append(output)
+
+    def clear(self) -> None:
+        """Drop what the cell has shown so far, and give its room back."""
+        self.outputs, self._left = [], self.cap
+
+    def _attach_streams(self) -> None:
+        sys.stdout, sys.stderr = _Stream(self, "stdout"), _Stream(self, "stderr")
+
+
+def _fitting(text: str, room: int) -> tuple[str, bool]:
+    """As much of a text as there is room for, and whether something is missing."""
+    fitting = text[: max(room, 0)]
+    while _size(fitting) > room and fitting:
+        fitting = fitting[: len(fitting) // 2]
+    return fitting, len(fitting) < len(text)
+
+
+def _size(value: Any) -> int:
+    """Characters of a value as JSON: that is what crosses the channel, and an emoji is twelve of them."""
+    return len(json.dumps(value))
+
+
+def _as_json(output: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """An output in plain JSON values, and its size; a notebook's own objects may hold anything."""
+    try:
+        text = json.dumps(output, default=str, skipkeys=True)
+    except (ValueError, RecursionError):  # it contains itself
+        text = json.dumps(
+            {**output, "data": {"text/plain": "[an output that contains itself]"}, "metadata": {}}
+        )
+    return json.loads(text), len(text)
 
 
 class _Stream(io.TextIOBase):
@@ -128,6 +171,8 @@ class _Compiler(CachingCompiler):
 
 
 class _Hook(DisplayHook):
+    shell: _Shell
+
     def write_output_prompt(self) -> None:
         pass
 
@@ -149,24 +194,38 @@ class _Publisher(DisplayPublisher):
     def publish(
         self, data: dict[str, Any], metadata: dict[str, Any] | None = None, source: Any = None, **_: Any
     ) -> None:
-        self.shell.cells.add({"output_type": "display_data", "data": _as_text(data), "metadata": metadata or {}})
+        self.shell.cells.add(
+            {"output_type": "display_data", "data": _as_text(data), "metadata": metadata or {}}
+        )
 
     def clear_output(self, wait: bool = False) -> None:
-        self.shell.cells.outputs.clear()
+        self.shell.cells.clear()
 
 
 class _Shell(InteractiveShell):
     cells: Cells
 
+    def _get_exc_info(self, exc_tuple: Any = None) -> Any:
+        # IPython reads the source around every frame: of a thousand, for a recursion without end, for a minute.
+        kind, error, trace = super()._get_exc_info(exc_tuple)  # type: ignore[no-untyped-call]
+        _shorten(error)
+        return kind, error, trace
+
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
+        text = "\n".join(map(str, stb))
+        if len(text) > MAX_TRACEBACK:
+            text = text[: MAX_TRACEBACK // 2] + "\n[…]\n" + text[-MAX_TRACEBACK // 2 :]
         self.cells.add(
             {
                 "output_type": "error",
-                "ename": str(getattr(etype, "__name__", etype)),
-                "evalue": str(evalue)[:2000],
-                "traceback": [str(line)[:MAX_TRACEBACK_LINE] for line in stb],
+                "ename": str(getattr(etype, "__name__", etype))[:200],
+                "evalue": text_of(evalue),
+                "traceback": text.split("\n"),
             }
         )
+
+    def ask_exit(self) -> NoReturn:
+        raise SystemExit  # `exit` and `quit` end the cell
 
     def system(self, cmd: str) -> None:
         print(f"[shell commands are not run here: {cmd.strip()[:200]}]")
@@ -180,6 +239,21 @@ class _Shell(InteractiveShell):
 
     def enable_gui(self, gui: Any = None) -> None:
         pass
+
+
+def _shorten(error: BaseException | None) -> None:
+    """Cut the middle out of long tracebacks, also of what an exception came from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        frames = []
+        trace = error.__traceback__
+        while trace is not None:
+            frames.append(trace)
+            trace = trace.tb_next
+        if len(frames) > MAX_FRAMES:
+            frames[MAX_FRAMES // 2].tb_next = frames[-MAX_FRAMES // 2]
+        error = error.__cause__ or error.__context__
 
 
 def _as_text(data: dict[str, Any]) -> dict[str, Any]:

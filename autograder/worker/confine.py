@@ -5,9 +5,6 @@ which it takes to change them; Landlock after the mounts, which it forbids; secc
 all of the rest.
 """
 
-# ruff: noqa: PTH
-# the worker side keeps to plain strings
-
 from __future__ import annotations
 
 import contextlib
@@ -18,6 +15,7 @@ import os
 import select
 import signal
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 
 from autograder.worker import landlock, limits, namespaces, privileges, seccomp, surroundings, syscalls
@@ -116,7 +114,7 @@ def confine(plan: Plan, life: int) -> dict[str, object]:
             namespaces.unshare(user=plan.account is None)
         with step("private root"):
             namespaces.enter_private_root(plan.mount_point, kept, plan.limits.scratch_bytes, plan.pivot_root)
-        work = "/work"
+        work = namespaces.WORK
     else:
         assert plan.work is not None
         work = plan.work
@@ -174,7 +172,8 @@ def _look_for_interpreter() -> None:
 
 
 def _clean_environment(work: str) -> None:
-    temporary = "/tmp" if work == "/work" else work
+    temporary = "/tmp" if work == namespaces.WORK else work
+    tempfile.tempdir = None  # the preload may have asked for it, and got the zygote's
     os.environ.clear()
     os.environ.update(surroundings.clean_environment(work, temporary))
 

@@ -1,8 +1,5 @@
 """How much of the machine one worker may use."""
 
-# ruff: noqa: PTH
-# the worker side keeps to plain strings
-
 from __future__ import annotations
 
 import dataclasses

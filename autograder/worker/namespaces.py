@@ -1,8 +1,5 @@
 """Tier A's private view of the machine: own namespaces and a root that holds only what Python needs."""
 
-# ruff: noqa: PTH
-# these paths go to the kernel, and lie in two roots
-
 from __future__ import annotations
 
 import ctypes
@@ -26,7 +23,8 @@ _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-SCRATCH = {"/work": "work", "/tmp": "tmp", "/dev/shm": "shm"}
+WORK = "/home/worker"
+SCRATCH = {WORK: "work", "/tmp": "tmp", "/dev/shm": "shm"}
 _SCRATCH_INODES = 20_000
 
 
@@ -66,7 +64,11 @@ def fork_into_pid_namespace(home: int) -> int:
     there.
     """
     check(libc.unshare(NEWPID), "unshare of the pid namespace")
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        check(libc.setns(home, NEWPID), "setns")
+        raise
     if pid:
         check(libc.setns(home, NEWPID), "setns")
     return pid
@@ -104,11 +106,11 @@ def enter_private_root(
     """
     _mount("none", "/", None, _REC | _PRIVATE)
     _mount("tmpfs", mount_point, "tmpfs", _NOSUID | _NODEV | _NOEXEC, "mode=755,size=1m,nr_inodes=2000")
+    _make_scratch(mount_point, scratch_bytes)  # first, for Python's folders may lie in /tmp
     for path in readable:
         _keep(mount_point, path, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
     for path in DEVICES:
         _keep(mount_point, path, _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NOEXEC)
-    _make_scratch(mount_point, scratch_bytes)
     _set_attributes(mount_point, _ATTR_RDONLY, recursive=False)
     os.chdir(mount_point)
     check(libc.syscall(pivot_root, b".", b"."), "pivot_root")  # the old root now lies over the new one

@@ -4,9 +4,6 @@ A fork copies an entry for each page; of 250 MB in small pages (torch, IPython a
 takes 5 to 20 ms. Gathered it takes 2 to 5, and the fork's end is as much faster.
 """
 
-# ruff: noqa: PTH
-# the worker side keeps to plain strings
-
 from __future__ import annotations
 
 import ctypes

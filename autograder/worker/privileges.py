@@ -1,8 +1,5 @@
 """Giving up what a process may do because of who started it."""
 
-# ruff: noqa: PTH
-# the worker side keeps to plain strings
-
 from __future__ import annotations
 
 import os

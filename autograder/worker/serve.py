@@ -13,7 +13,7 @@ from typing import Any
 from autograder.channel import frames
 from autograder.worker.calls import Callee, Reply
 from autograder.worker.cells import Cells
-from autograder.worker.watch import watching
+from autograder.worker.watch import Sighting, watching
 
 WARM_UP = ("1 + 1", "print('warm')", "1 / 0", "def f(x):\n    return x\nf(2)", "import math\nmath.pi")
 
@@ -23,7 +23,7 @@ def preload() -> Cells:
     import matplotlib
 
     matplotlib.use("Agg")
-    import matplotlib.pyplot  # noqa: F401
+    import matplotlib.pyplot
     import torch
 
     torch.set_num_threads(1)
@@ -59,7 +59,8 @@ class _Worker:
     def answer(self, header: dict[str, Any], blob: bytearray) -> Reply:
         match header["op"]:
             case "cell":
-                self._cells.cap = header["cap"]
+                # The reply must fit into a frame.
+                self._cells.cap = min(header["cap"], frames.MAX_HEADER // 2)
                 return self._cells.run(header["source"], header["number"]), []
             case "call":
                 return self._call(header, blob)
@@ -72,8 +73,17 @@ class _Worker:
     def _call(self, header: dict[str, Any], blob: bytearray) -> Reply:
         self._callee.free(header["free"])
         function = self._cells.shell.user_ns.get(header["name"])
-        with watching(header["watch"], self._cells.is_cell) as seen:
-            reply, blobs = self._callee.call(function, header, blob)  # type: ignore[arg-type]
+        seen: list[Sighting] = []
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            # The function alone: watching what we do with its tensors would take longer than it does.
+            with watching(header["watch"], self._cells.is_cell) as sightings:
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    seen.extend(sightings)
+
+        reply, blobs = self._callee.call(watched, header, blob)
         if seen:
             reply["forbidden"] = seen
         return reply, blobs

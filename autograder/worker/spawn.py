@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -72,7 +73,5 @@ def _tell(status: int, message: dict[str, object]) -> None:
 
 def kill(pidfd: int) -> None:
     """SIGKILL to the process behind `pidfd`, if it still runs."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

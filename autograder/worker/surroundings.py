@@ -20,6 +20,7 @@ _SYSTEM_FILES = (
     "/lib32",
     "/lib64",
     "/etc/ld.so.cache",
+    "/etc/alternatives",
     "/etc/localtime",
     "/etc/fonts",
 )

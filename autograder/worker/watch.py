@@ -12,6 +12,13 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
+KERNELS = {
+    "scaled_dot_product_attention": "scaled_dot_product_",
+    "MultiheadAttention": "native_multi_head_attention",
+    "multi_head_attention_forward": "native_multi_head_attention",
+}
+"""What torch's own fused kernels for a finished article begin with, where that is not the article's name."""
+
 Sighting = tuple[str, int | None]
 
 
@@ -41,7 +48,8 @@ class _Watch(TorchFunctionMode):
         self.seen: list[Sighting] = []
         self._is_cell = is_cell
         # Private builtins (`torch._scaled_dot_product_attention_math`, `torch.ops.aten…`) share the stem.
-        self._stems = {name.rpartition(".")[2]: name for name in names}
+        last = {name.rpartition(".")[2]: name for name in names}
+        self._stems = last | {KERNELS[stem]: name for stem, name in last.items() if stem in KERNELS}
         self._classes = {target: name for name in names if isinstance(target := _resolve(name), type)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -71,4 +79,7 @@ class _Watch(TorchFunctionMode):
 
 def _resolve(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(module), attribute, None)
+    try:
+        return getattr(importlib.import_module(module), attribute, None)
+    except ImportError:  # a method, or a package that is not installed here: no class to look out for
+        return None

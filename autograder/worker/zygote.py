@@ -15,9 +15,6 @@ When a control socket closes, the children that were asked for through it are ki
 zygote ends.
 """
 
-# ruff: noqa: PTH
-# the worker side keeps to plain strings
-
 from __future__ import annotations
 
 import contextlib
@@ -26,6 +23,7 @@ import gc
 import importlib
 import json
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -149,7 +147,13 @@ class Zygote:
         ends = spawn.Ends(channel, status, self._life_reader)
         if self._serial == _WORTH_GATHERING:
             pages.gather()
-        child = _Child(request["id"], *spawn.spawn(plan, ends, self._home, self._serve), client)
+        try:
+            pid, pidfd = spawn.spawn(plan, ends, self._home, self._serve)
+        except OSError as error:  # too many processes, or namespaces
+            os.write(status, json.dumps({"failed": f"fork: {error}"}).encode())
+            self.say(client, answer)
+            return
+        child = _Child(request["id"], pid, pidfd, client)
         self._children[child.pidfd] = child
         self._poll.register(child.pidfd, select.POLLIN)
         self.say(client, answer, child.pidfd)
@@ -226,6 +230,12 @@ def _seek_rights(control: socket.socket) -> str | None:
     return None
 
 
+def _be_first_to_go() -> None:
+    """When the machine runs out of memory, the kernel is to end a worker, and not the trusted side."""
+    with contextlib.suppress(OSError):
+        pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
+
+
 def main(descriptor: int, module: str, mount_point: str) -> None:
     """Be a zygote on the control socket `descriptor`, with the `preload` and `serve` of `module`."""
     started = time.perf_counter()
@@ -233,6 +243,7 @@ def main(descriptor: int, module: str, mount_point: str) -> None:
     control.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     no_namespaces = _seek_rights(control)
+    _be_first_to_go()
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # closed to other processes of the same user
     try:
         zygote = Zygote(control, module, mount_point, no_namespaces)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +61,12 @@ def abort(about: Any) -> None:
 
 def answer(about: Any) -> str:
     return "here"
+
+
+def import_late(about: Any) -> Any:
+    import found_late  # type: ignore[import-not-found]
+
+    return found_late.PLACE
 
 
 def show_preloaded(about: Any) -> Any:
@@ -197,6 +207,34 @@ def test_a_client_works_in_the_process_that_it_belongs_to_alone(zygote: Zygote) 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+def test_the_kernel_would_end_a_worker_before_the_trusted_side(zygote: Zygote) -> None:
+    with zygote.spawn() as worker:
+        assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text().strip() == "1000"
+    assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
+
+
+def test_a_zygote_survives_that_it_cannot_fork(start: Start) -> None:
+    with packages.package() as package:
+        broken = """
+
+_counts = iter(range(100))
+_spawn = spawn
+
+
+def spawn(*arguments):
+    if next(_counts) == 1:
+        raise OSError("no more processes")
+    return _spawn(*arguments)
+"""
+        with (package / "autograder" / "worker" / "spawn.py").open("a") as file:
+            file.write(broken)
+        zygote = start(package)  # tries one worker
+        with pytest.raises(ConfinementFailed, match="fork: no more processes"):
+            zygote.spawn()
+        with zygote.spawn() as worker:
+            assert run(worker, answer) == "here"
+
+
 STEPS = [
     ("limits", "apply", "limits"),
     ("privileges", "drop_everything", "capabilities"),
@@ -294,16 +332,15 @@ def test_many_workers_leave_nothing_behind(start: Start) -> None:
 
 
 def _traces(zygote: Zygote) -> dict[str, Any]:
-    import tempfile
-
     assert zygote.pid is not None
+    assert zygote._scratch is not None
     family = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     children = [pid for pid in family if _descends_from(pid, zygote.pid)]
     return {
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "processes": len(children),
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
-        "folders": sorted(path.name for path in Path(tempfile.gettempdir()).glob("autograder-worker-*")),
+        "folders": sorted(path.name for path in zygote._scratch.iterdir()),
         "zygote": [_open_files(pid) for pid in children],
     }
 
@@ -324,6 +361,23 @@ def _open_files(pid: int) -> int | None:
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:  # an ordinary user cannot look into a process that is closed to it
         return None
+
+
+def test_packages_are_found_even_where_the_scratch_is(tier: Any, python: str, worker_package: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        venv = folder / "venv"
+        subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
+        packages_of_venv = next((venv / "lib").glob("python*/site-packages"))
+        (packages_of_venv / "found_late.py").write_text("PLACE = 'here'\n")
+        source = Zygote.start(
+            (tier,), module=STANDIN, python=str(venv / "bin" / "python"), package=worker_package
+        )
+        with source, source.spawn() as worker:
+            assert run(worker, import_late) == "here"
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_memory_can_be_measured(zygote: Zygote) -> None:
@@ -350,6 +404,22 @@ def test_tier_c_is_told_nothing_secret(worker_package: Path, monkeypatch: pytest
     monkeypatch.setenv("GRADER_SECRET", "hush")
     with Zygote.start(("C",), module=STANDIN, package=worker_package) as source, source.spawn() as worker:
         assert "GRADER_SECRET" not in run(worker, show_preloaded)["environment"]
+
+
+def test_tier_c_needs_nothing_that_only_unix_has(worker_package: Path) -> None:
+    program = f"""
+import sys
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+from pathlib import Path
+import autograder.doctor
+from autograder.examiner.zygotes import Zygote
+with Zygote.start(("C",), module={STANDIN!r}, package=Path({str(worker_package)!r})) as source:
+    with source.spawn() as worker:
+        print(worker.confinement)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "none\n"
 
 
 def test_a_lesser_tier_is_never_taken_unasked(monkeypatch: pytest.MonkeyPatch, worker_package: Path) -> None:

@@ -4,9 +4,6 @@
 through.
 """
 
-# ruff: noqa: PTH
-# attacks use what is nearest to the kernel
-
 from __future__ import annotations
 
 from typing import Any

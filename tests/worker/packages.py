@@ -36,7 +36,7 @@ def package(*, client: bool = False) -> Iterator[Path]:
         if client:
             shutil.copy(_SOURCE / "errors.py", target)
             (target / "examiner").mkdir()
-            for name in ("__init__.py", "scratch.py", "zygotes.py"):
+            for name in ("__init__.py", "launching.py", "scratch.py", "workers.py", "zygotes.py"):
                 shutil.copy(_SOURCE / "examiner" / name, target / "examiner")
             for name in ("driver.py", "attacks.py"):
                 shutil.copy(_HERE / name, folder)

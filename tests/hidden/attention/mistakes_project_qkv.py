@@ -146,8 +146,7 @@ def all_scaled(x, W_q, W_k, W_v):
     caught_by="queries",
     says=N_(
         "You divide the queries by √d already here. The scale belongs to the scores, in the next exercise: "
-        "it "
-        "would be applied twice."
+        "it would be applied twice."
     ),
 )
 def queries_scaled(x, W_q, W_k, W_v):
@@ -262,8 +261,7 @@ def detached(x, W_q, W_k, W_v):
     caught_by="gradients",
     says=N_(
         "Gradients reach x, but not the matrices (.data, or a fresh nn.Parameter made of them): and it is "
-        "the "
-        "matrices that are to learn."
+        "the matrices that are to learn."
     ),
 )
 def matrices_detached(x, W_q, W_k, W_v):

@@ -32,8 +32,7 @@ def softmax_over_queries(Q, K, V):
     caught_by="rows_sum_to_one",
     says=N_(
         "Your softmax runs over the first axis, the batch: sentences compete with one another, and a batch "
-        "of "
-        "one gets nothing but ones."
+        "of one gets nothing but ones."
     ),
 )
 def softmax_over_first_axis(Q, K, V):
@@ -113,8 +112,7 @@ def softmax_over_everything(Q, K, V):
     caught_by="rows_sum_to_one",
     says=N_(
         "Your weights are the scaled scores themselves: they can be negative and sum to anything. The "
-        "softmax "
-        "is missing."
+        "softmax is missing."
     ),
 )
 def no_softmax(Q, K, V):
@@ -248,8 +246,7 @@ def global_maximum(Q, K, V):
     caught_by="huge_logits",
     says=N_(
         "You clamp the scores so that exp does not overflow. Large scores then all look equal: take the "
-        "row's "
-        "maximum away instead, which changes nothing."
+        "row's maximum away instead, which changes nothing."
     ),
 )
 def clamped_scores(Q, K, V):
@@ -391,8 +388,7 @@ def scale_by_number_of_queries(Q, K, V):
     caught_by="weights",
     says=N_(
         "You divide by the number of keys. A longer sentence doesn't make a single dot product any larger: "
-        "it "
-        "is the root of d, the width of one key, that counts."
+        "it is the root of d, the width of one key, that counts."
     ),
 )
 def scale_by_length(Q, K, V):
@@ -467,8 +463,7 @@ def scaled_before_and_after(Q, K, V):
     caught_by="output",
     says=N_(
         "Your weights are right, but you divide the output by √d. Once the scores are scaled, nothing is "
-        "left "
-        "to scale."
+        "left to scale."
     ),
 )
 def divided_output(Q, K, V):
@@ -803,8 +798,7 @@ def weights_in_float32(Q, K, V):
     caught_by="dtypes",
     says=N_(
         "`torch.Tensor([d])` is float32 and has an axis, so that it turns bfloat16 scores into float32, "
-        "which "
-        "then do not fit V. A plain Python root of d has no dtype to spread."
+        "which then do not fit V. A plain Python root of d has no dtype to spread."
     ),
 )
 def root_of_a_1d_tensor(Q, K, V):

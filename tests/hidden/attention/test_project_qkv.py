@@ -161,8 +161,7 @@ def test_dtypes(student: Student, rng: Draws) -> None:
     title=N_("Gradients reach x and all three matrices"),
     hint=N_(
         "Call backward() on the sum of your results, and print W_q.grad, W_k.grad and W_v.grad. Which of "
-        "your "
-        "steps leaves the graph?"
+        "your steps leaves the graph?"
     ),
     needs=("queries", "keys", "values"),
 )

@@ -234,8 +234,7 @@ def _expect_divisor(weights: torch.Tensor, Q: torch.Tensor, K: torch.Tensor) -> 
     title=N_("Each sentence of a batch is on its own"),
     hint=N_(
         "Feed one sentence alone, then the same sentence inside a batch. Which of your steps looks across "
-        "the "
-        "batch axis?"
+        "the batch axis?"
     ),
     needs="weights",
 )

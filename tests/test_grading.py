@@ -1,0 +1,403 @@
+"""The whole way, from a notebook to a report, through real confined workers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from autograder.course import Limits
+from autograder.errors import GraderFault
+from autograder.grading import Grader
+from autograder.notebook import Notebook
+from autograder.report import GradeReport
+from tests.engine import (
+    ATTENTION,
+    GOOD,
+    GOOD_BODY,
+    PROJECTION,
+    ROOT,
+    SEED,
+    answered,
+    attention,
+    course,
+    exercise,
+    first_message,
+    outcomes,
+    release,
+    with_cell,
+)
+
+
+@pytest.fixture
+def graded(grader: Grader):  # type: ignore[no-untyped-def]
+    def grade(notebook: Notebook | Path, assignment: str | None = "attention") -> GradeReport:
+        return grader.grade(notebook, assignment, SEED).report
+
+    return grade
+
+
+def scores(report: GradeReport) -> tuple[float | None, ...]:
+    return tuple(one.score for one in report.exercises)
+
+
+# What honest students get
+
+
+def test_the_solution_earns_every_point(graded) -> None:
+    report = graded(course().source_notebook("attention"), None)
+    assert report.complete and report.score == report.max_score == 20
+    assert report.assignment == "attention"
+    assert report.seed == SEED and len(report.suite_hash) == 64
+    assert report.confinement in ("namespaces+landlock+seccomp", "landlock+seccomp")
+
+
+def test_the_release_notebook_scores_zero_and_nothing_is_held_against_it(graded) -> None:
+    report = graded(release())
+    assert scores(report) == (0, 0)
+    assert outcomes(report) | outcomes(report, "project_qkv") == {"not_attempted"}
+
+
+def test_half_the_work_earns_half_the_marks(graded) -> None:
+    assert scores(graded(answered(project_qkv=PROJECTION))) == (4, 0)
+
+
+def test_a_famous_mistake_is_named(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention(GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", ""))}))
+    assert exercise(report).mistake == "no-scale"
+    assert 0 < exercise(report).score < 16
+    assert [check.id for check in exercise(report).checks if check.mistake] == ["scale"]
+
+
+def test_a_correct_but_unusual_answer_earns_full_marks_whatever_it_prints(graded) -> None:
+    body = (
+        "import warnings; warnings.warn('x'); print(Q)\n"
+        + GOOD_BODY.replace("return ", "yield_ = ")
+        + ("\nreturn [yield_[0], yield_[1]]")
+    )
+    assert exercise(graded(answered(**{ATTENTION: attention(body)}))).score == 16
+
+
+def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention("weights = Q\nraise KeyError('weights')")}))
+    assert first_message(report) == "your function raised KeyError: 'weights' (line 5 of the cell)"
+    assert "error" in outcomes(report)
+
+
+def test_a_syntax_error_is_told_with_its_line_and_spoils_nothing_else(graded) -> None:
+    report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention("return (")}))
+    assert scores(report) == (4, 0)
+    assert first_message(report).startswith(f"the cell that defines {ATTENTION} did not run: SyntaxError: ")
+
+
+def test_a_deleted_answer_is_told(graded) -> None:
+    report = graded(answered(**{ATTENTION: "pass"}))
+    assert first_message(report) == f"there is no function {ATTENTION} after your notebook has run"
+
+
+def test_something_that_is_no_function_is_told(graded) -> None:
+    assert (
+        first_message(graded(answered(**{ATTENTION: f"{ATTENTION} = 3"})))
+        == f"{ATTENTION} is a int and not a function"
+    )
+
+
+def test_an_error_in_another_cell_costs_nothing(graded) -> None:
+    assert graded(with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: GOOD}), 4, "1 / 0")).complete
+
+
+def test_a_slow_and_memory_hungry_answer_is_still_an_answer(graded) -> None:
+    body = "import time; time.sleep(0.01); big = torch.ones(8 << 20)\n" + GOOD_BODY
+    assert exercise(graded(answered(**{ATTENTION: attention(body)}))).score == 16
+
+
+# What can't cross
+
+
+@pytest.mark.parametrize(
+    ("returned", "seen"),
+    [
+        ("None", "return"),
+        ("weights @ V", "tensor"),
+        ("(w for w in (weights @ V, weights))", "generator"),
+        ("(weights @ V).numpy(), weights.numpy()", "numpy"),
+        ("(weights @ V).to_sparse(), weights", "sparse"),
+        ("torch.empty(3, 4, 7, device='meta'), weights", "meta"),
+        ("Sub(weights @ V), weights", "Sub"),
+        ("torch.zeros(1).expand(3, 4, 7, 10**9), weights", "large"),
+        ("Liar(), weights", "Liar"),
+    ],
+)
+def test_what_is_no_plain_tensor_fails_with_a_plain_reason(graded, returned: str, seen: str) -> None:
+    before = """
+class Sub(torch.Tensor):
+    def __new__(cls, data): return torch.Tensor._make_subclass(cls, data)
+class Liar:
+    shape = (3, 4, 7); dtype = torch.float32; __class__ = torch.Tensor
+    def __eq__(self, other): return True
+    def __len__(self): return 3
+"""
+    body = GOOD_BODY.rpartition("return ")[0] + f"return {returned}"
+    report = graded(answered(**{ATTENTION: attention(body, before)}))
+    assert outcomes(report) == {"failed", "skipped"}
+    assert seen.lower() in first_message(report).lower()
+
+
+def test_gigabytes_are_refused_and_the_next_exercise_is_graded(graded) -> None:
+    huge = "def project_qkv(x, W_q, W_k, W_v):\n    import torch\n    return (torch.zeros(100 << 20),) * 3\n"
+    report = graded(answered(project_qkv=huge, **{ATTENTION: GOOD}))
+    assert scores(report) == (0, 16)
+
+
+# What must not pay
+
+
+FORGERIES = {
+    "the kernel's displayhook": ("return 16.0", "get_ipython().displayhook(16.0)\n16.0"),
+    "printed markers": ('print(\'{"score": 16, "outcome": "passed"}\')\nreturn None', "print('16.0')"),
+    "equality that is always true": (
+        "return Yes(), Yes()",
+        "class Yes:\n    def __eq__(self, o): return True\n    def __getattr__(self, n): return Yes()\n"
+        "    def __call__(self, *a, **k): return Yes()\n    def __bool__(self): return True",
+    ),
+    "a patched torch": (
+        "return Q, K",
+        "torch.allclose = torch.equal = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda s, o: True",
+    ),
+    "patched builtins": (
+        "return Q, K",
+        "import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.float = lambda x: 0.0",
+    ),
+    "torch functions that lie": (
+        "return Lie(Q), Lie(K)",
+        "class Lie(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, *a, **k): return True\n"
+        "    def __new__(cls, x): return torch.Tensor._make_subclass(cls, x)",
+    ),
+    "frames on every descriptor": (
+        "import os, struct, json\n"
+        "head = json.dumps({'re': 5, 'result': None, 'storages': [], 'tensors': [], 'changed': []}).encode()\n"
+        "for fd in range(3, 64):\n    try: os.write(fd, struct.pack('>II', len(head), 0) + head)\n    except OSError: pass\n"
+        "return Q, K",
+        "",
+    ),
+    "an exit with success": ("import os\nos._exit(0)", ""),
+    "a walk to the grader's objects": (
+        "import gc, sys\n"
+        "for thing in gc.get_objects():\n    if isinstance(thing, dict) and 'score' in thing: thing['score'] = 16\n"
+        "assert not any(name.startswith(('autograder.examiner', 'autograder.suite', 'autograder.report', '_pytest'))"
+        " for name in sys.modules)\nreturn Q, K",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_forging_changes_no_score(graded, forgery: str) -> None:
+    body, before = FORGERIES[forgery]
+    report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention(body, before)}))
+    assert scores(report)[0] == 4
+    assert scores(report)[1] in (0, 0.5), "nothing but harmlessness may be earned by a forgery"
+    assert report.status == "graded"
+
+
+READ = """
+import os
+
+def look(path):
+    try:
+        if os.path.isdir(path):
+            return str(os.listdir(path))
+        with open(path, "rb") as file:
+            return str(file.read(100))
+    except OSError as error:
+        return None
+"""
+
+
+def test_no_byte_of_the_hidden_suites_or_of_another_submission_is_readable(graded) -> None:
+    paths = [
+        ROOT,
+        ROOT / "course.yml",
+        ROOT / "tests",
+        ROOT / "tests" / "hidden" / "attention" / f"test_{ATTENTION}.py",
+        ROOT / "examples" / "submissions" / "amara" / "attention" / "attention.ipynb",
+        ROOT / "source" / "attention" / "attention.ipynb",
+        ROOT / "autograder" / "suite" / "_checks.py",
+        ROOT / ".autograder" / "seed",
+        Path("/proc/1/root") / (ROOT / "course.yml").relative_to("/"),
+        Path.home() / ".bashrc",
+        Path("/etc/passwd"),
+    ]
+    assert paths[3].is_file() and paths[4].is_file(), "the test looks for files that exist"
+    # In tier A the folders above the venv exist, with nothing else in them.
+    body = (
+        f"seen = [(p, look(p)) for p in {[str(path) for path in paths]!r}]\n"
+        "seen = [(p, s) for p, s in seen if s not in (None, '[]', \"['.venv']\")]\n"
+        "import glob\nseen += glob.glob('/**/test_scaled_dot_product_attention.py', recursive=True)\n"
+        "if seen: raise RuntimeError(f'READ {seen}')\n" + GOOD_BODY
+    )
+    report = graded(answered(**{ATTENTION: attention(body, READ)}))
+    assert exercise(report).score == 16, first_message(report)
+
+
+def test_the_finished_article_is_forbidden_by_name_and_line(graded) -> None:
+    before = "import torch.nn.functional as F\nhelper = F.scaled_dot_product_attention"
+    report = graded(answered(**{ATTENTION: attention("o = helper(Q, K, V)\nreturn o, o", before)}))
+    assert outcomes(report) == {"forbidden"} and exercise(report).score == 0
+    assert "torch.nn.functional.scaled_dot_product_attention (line 5 of the cell)" in first_message(report)
+
+
+def test_a_name_hidden_from_the_source_is_seen_while_it_runs(graded) -> None:
+    body = "import torch.nn.functional as F\nname = '_'.join(['scaled', 'dot', 'product', 'attention'])\n"
+    body += "o = vars(F)[name](Q, K, V)\nreturn o, o"
+    assert outcomes(graded(answered(**{ATTENTION: attention(body)}))) == {"forbidden"}
+
+
+def test_a_comparison_beside_the_answer_is_no_offence(graded) -> None:
+    compare = "\nimport torch.nn.functional as F\nx = torch.ones(1, 2, 3)\nF.scaled_dot_product_attention(x, x, x)\n"
+    assert exercise(graded(answered(**{ATTENTION: GOOD + compare}))).score == 16
+
+
+# What hangs, dies or floods
+
+
+def quick(**limits: float) -> Limits:
+    return msgspec.structs.replace(course().limits, **limits)
+
+
+@pytest.fixture(scope="module")
+def hasty():  # type: ignore[no-untyped-def]
+    with Grader(replace_limits(call_seconds=1.0, cell_seconds=1.0, restarts=2), "B") as grader:
+        yield lambda notebook: grader.grade(notebook, "attention", SEED).report
+
+
+def replace_limits(**limits: float):  # type: ignore[no-untyped-def]
+    return msgspec.structs.replace(course(), limits=quick(**limits))
+
+
+def test_a_hang_costs_its_own_exercise_and_the_deadline_holds(hasty) -> None:
+    started = time.monotonic()
+    report = hasty(answered(project_qkv=PROJECTION, **{ATTENTION: attention("while True: pass")}))
+    assert time.monotonic() - started < 20
+    assert scores(report) == (4, 0)
+    assert first_message(report).startswith("your function gave no answer within 1 seconds")
+
+
+def test_a_call_that_hangs_costs_its_own_check_alone(hasty) -> None:
+    body = "if Q.dtype == torch.bfloat16:\n    while True: pass\n" + GOOD_BODY
+    report = hasty(answered(**{ATTENTION: attention(body)}))
+    lost = {check.id: check.outcome for check in exercise(report).checks if check.outcome != "passed"}
+    assert lost == {"dtypes": "timeout"}
+
+
+def test_a_call_that_ends_the_process_costs_its_own_check_alone(hasty) -> None:
+    body = "if Q.dtype == torch.bfloat16:\n    import os; os._exit(0)\n" + GOOD_BODY
+    report = hasty(answered(**{ATTENTION: attention(body)}))
+    lost = {check.id: check.outcome for check in exercise(report).checks if check.outcome != "passed"}
+    assert lost == {"dtypes": "crashed"}
+
+
+def test_a_cell_that_kills_the_process_costs_nothing_but_itself(hasty) -> None:
+    notebook = with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: GOOD}), 4, "import os; os._exit(3)")
+    assert hasty(with_cell(notebook, 5, "while True: pass")).complete
+
+
+def test_dying_again_and_again_ends(hasty) -> None:
+    body = "import os, torch\nif torch.rand(()) >= 0: os._exit(1)"
+    report = hasty(answered(project_qkv=PROJECTION, **{ATTENTION: attention(body)}))
+    assert scores(report) == (4, 0) and outcomes(report) == {"crashed", "skipped"}
+
+
+def test_a_hundred_megabytes_of_prints_cost_nothing(grader: Grader) -> None:
+    flood = PROJECTION + "for _ in range(100): print('x' * 2**20)\n"
+    graded = grader.grade(answered(project_qkv=flood, **{ATTENTION: GOOD}), "attention", SEED)
+    assert graded.report.complete
+    assert graded.examined is not None
+    assert sum(len(str(outputs)) for outputs in graded.examined.outputs.values()) < 3 << 20
+
+
+def test_a_hunger_for_memory_is_out_of_memory(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention("return torch.ones(1 << 40), Q")}))
+    assert exercise(report).checks[0].outcome == "out_of_memory"
+
+
+# One submission after the other
+
+
+def test_a_report_holds_nothing_of_an_earlier_submission(grader: Grader) -> None:
+    marker = "XYZZY"
+    bad = attention(f"print('{marker}')\nraise ValueError('{marker}')", f"{marker} = 1")
+    good = answered(project_qkv=PROJECTION, **{ATTENTION: GOOD})
+    before = grader.grade(good, "attention", SEED)
+    dirty = grader.grade(answered(**{ATTENTION: bad}), "attention", SEED)
+    after = grader.grade(good, "attention", SEED)
+    assert marker in str(dirty.report)
+    assert marker not in str(after.report) + str(after.examined)
+    assert after.report == before.report
+
+
+def test_the_same_seed_gives_the_same_report_and_another_seed_other_draws(grader: Grader) -> None:
+    wrong = answered(
+        **{ATTENTION: attention(GOOD_BODY.replace("return weights @ V", "return weights @ V + Q.sum()"))}
+    )
+    first, again, other = (grader.grade(wrong, "attention", seed).report for seed in (1, 1, 2))
+    assert first == again
+    assert replace_seed(other, 1) != first
+
+
+def replace_seed(report: GradeReport, seed: int) -> GradeReport:
+    return msgspec.structs.replace(report, seed=seed)
+
+
+def test_a_class_is_graded_in_order_by_two_workers(grader: Grader) -> None:
+    class_ = [
+        release(),
+        answered(project_qkv=PROJECTION),
+        Path("nowhere.ipynb"),
+        course().source_notebook("attention"),
+    ]
+    reports = [graded.report for graded in grader.grade_many(class_, "attention", SEED)]
+    assert [(report.status, report.score) for report in reports] == [
+        ("graded", 0), ("graded", 4), ("unusable", None), ("graded", 20),
+    ]  # fmt: skip
+
+
+# Faults of ours
+
+
+def test_a_fault_of_the_grader_leaves_the_score_empty(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(job: object) -> None:
+        raise GraderFault("the disk is full")
+
+    monkeypatch.setattr(grader, "_examine", broken)
+    report = grader.grade(release(), "attention", SEED).report
+    assert report.status == "ungraded" and report.score is None and not report.complete
+    assert [one.score for one in report.exercises] == [None, None]
+    assert report.error is not None and "the disk is full" in report.error.render()
+
+
+def test_a_lane_that_dies_costs_a_retry_and_no_result(grader: Grader) -> None:
+    import os
+    import signal
+
+    grader.grade(release(), "attention", SEED)
+    os.kill(grader._lanes.lane._pid, signal.SIGKILL)
+    assert grader.grade(answered(project_qkv=PROJECTION), "attention", SEED).report.score == 4
+
+
+def test_a_file_that_is_no_notebook_is_unusable_with_one_sentence(graded, tmp_path: Path) -> None:
+    path = tmp_path / "essay.txt"
+    path.write_text("Attention is all you need.\n")
+    report = graded(path, None)
+    assert report.status == "unusable" and report.score is None
+    assert report.error is not None and str(path) in report.error.render()
+
+
+def test_an_empty_notebook_is_told_what_it_lacks(graded) -> None:
+    report = graded(replace(release(), cells=()))
+    assert report.score == 0 and outcomes(report) == {"error", "skipped"}

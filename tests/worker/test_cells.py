@@ -1,0 +1,354 @@
+"""Cells run as in a notebook: their outputs are nbformat's, bounded, and nothing reaches the process's own streams."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import nbformat
+import pytest
+
+from autograder.worker.cells import DROPPED, Cells
+
+CAP = 1 << 16
+SHELL = Cells()
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run cells, one after the other, in a fresh namespace; the last one's reply comes back."""
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    streams = sys.stdin, sys.stdout, sys.stderr
+    given = builtins.input
+    SHELL.attach()
+    SHELL.shell.reset(new_session=True)
+    SHELL.shell.execution_count = 1
+    number = 0
+
+    def run(*sources: str, cap: int = CAP) -> dict[str, Any]:
+        nonlocal number
+        SHELL.cap = cap
+        for source in sources:
+            number += 1
+            reply = json.loads(json.dumps(SHELL.run(source, number)))
+        return reply
+
+    yield run
+    sys.stdin, sys.stdout, sys.stderr = streams
+    builtins.input = given
+
+
+def kinds(reply: dict[str, Any]) -> list[str]:
+    return [output["output_type"] for output in reply["outputs"]]
+
+
+def text(reply: dict[str, Any], name: str = "stdout") -> str:
+    return "".join(output["text"] for output in reply["outputs"] if output.get("name") == name)
+
+
+def result(reply: dict[str, Any]) -> str:
+    return str(reply["outputs"][-1]["data"]["text/plain"])
+
+
+def size(reply: dict[str, Any]) -> int:
+    return len(json.dumps(reply))
+
+
+# Outputs
+
+
+def test_every_kind_of_output_is_what_nbformat_expects(run: Run) -> None:
+    source = "import sys\nprint('a')\nprint('b', file=sys.stderr)\ndisplay(1)\n2"
+    shown = [*run(source)["outputs"], *run("1 / 0")["outputs"]]
+    assert [output["output_type"] for output in shown] == ["stream", "stream", "display_data", "execute_result", "error"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=shown)])
+    nbformat.validate(notebook)
+
+
+def test_prints_that_follow_one_another_are_one_stream(run: Run) -> None:
+    assert run("for i in range(100): print(i)")["outputs"] == [
+        {"output_type": "stream", "name": "stdout", "text": "".join(f"{i}\n" for i in range(100))}
+    ]
+
+
+def test_a_result_carries_the_cells_count(run: Run) -> None:
+    assert run("1", "2")["outputs"][0]["execution_count"] == 2
+
+
+def test_a_semicolon_hides_the_result(run: Run) -> None:
+    assert run("2;")["outputs"] == []
+
+
+def test_a_rich_result_keeps_its_forms(run: Run) -> None:
+    data = run("from IPython.display import HTML\nHTML('<b>x</b>')")["outputs"][0]["data"]
+    assert data["text/html"] == "<b>x</b>"
+
+
+def test_bytes_of_a_display_arrive_as_base64(run: Run) -> None:
+    assert run("display({'image/png': b'x'}, raw=True)")["outputs"][0]["data"] == {"image/png": "eA=="}
+
+
+def test_clear_output_drops_what_was_shown(run: Run) -> None:
+    source = "from IPython.display import clear_output\nprint('a')\nclear_output()\nprint('b')"
+    assert text(run(source)) == "b\n"
+
+
+def test_a_progress_bar_that_clears_its_output_does_not_use_up_the_cell(run: Run) -> None:
+    source = "from IPython.display import clear_output\nfor i in range(50):\n    clear_output()\n    print(i, 'x' * 10_000)"
+    reply = run(source)
+    assert text(reply).startswith("49 x")
+    assert text(reply, "stderr") == ""
+
+
+def test_figures_are_shown(run: Run) -> None:
+    reply = run("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1))\nplt.plot([1, 2])\nplt.show()")
+    assert reply["ok"]
+    assert reply["outputs"][-1]["data"]["image/png"].startswith("iVBOR")
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        "{'application/json': object()}",
+        "{'application/json': {(1, 2): 3, 'a': {1, 2}}}",
+        "{'application/json': loop}",
+        "{'text/plain': float('nan'), 7: None}",
+    ],
+)
+def test_a_display_of_no_json_is_shown_somehow(run: Run, display: str) -> None:
+    reply = run(f"loop = []\nloop.append(loop)\ndisplay({display}, raw=True)")
+    assert reply["ok"]
+    assert kinds(reply) == ["display_data"]
+
+
+# Errors
+
+
+def test_an_exception_is_an_output_and_a_description(run: Run) -> None:
+    reply = run("x = 1\nraise ValueError('no')")
+    assert not reply["ok"]
+    assert (reply["outputs"][0]["ename"], reply["outputs"][0]["evalue"]) == ("ValueError", "no")
+    assert reply["error"]["bases"] == ["ValueError", "Exception", "BaseException"]
+    assert (reply["error"]["type"], reply["error"]["text"], reply["error"]["line"]) == ("ValueError", "no", 2)
+    assert any("----> 2 raise ValueError" in line for line in reply["outputs"][0]["traceback"])
+
+
+def test_a_syntax_error_is_told_with_its_line(run: Run) -> None:
+    error = run("x = 1\ny = (")["error"]
+    assert error["type"] == "SyntaxError"
+    assert error["line"] == 2
+    assert "<cell" not in error["text"]
+
+
+@pytest.mark.parametrize("source", ["raise SystemExit", "exit()", "quit()", "import sys\nsys.exit(3)"])
+def test_a_cell_that_exits_ends_itself_alone(run: Run, source: str) -> None:
+    assert run(source)["error"]["type"] == "SystemExit"
+    assert result(run("1 + 1")) == "2"
+
+
+@pytest.mark.parametrize("name", ["KeyboardInterrupt", "GeneratorExit", "MemoryError"])
+def test_other_exceptions_that_end_programs_end_a_cell(run: Run, name: str) -> None:
+    assert run(f"raise {name}")["error"]["type"] == name
+    assert run("1")["ok"]
+
+
+def test_an_exception_that_cannot_be_spoken_is_told_by_its_name(run: Run) -> None:
+    reply = run("class E(Exception):\n    def __str__(self):\n        raise RuntimeError('no')\nraise E")
+    assert reply["outputs"][0]["ename"] == "E"
+    assert run("1")["ok"]
+
+
+def test_an_exceptions_huge_text_is_cut(run: Run) -> None:
+    reply = run("raise ValueError('x' * 10_000_000)", cap=1 << 20)
+    assert len(reply["outputs"][0]["evalue"]) == 2_000
+    assert size(reply) < 120_000
+
+
+def test_a_recursion_without_end_is_told_in_seconds(run: Run) -> None:
+    started = time.monotonic()
+    reply = run("def f(n):\n    return f(n + 1)\nf(0)")
+    assert reply["error"]["type"] == "RecursionError"
+    assert reply["error"]["line"] == 2
+    assert size(reply) < 60_000
+    assert time.monotonic() - started < 10  # some tens of seconds, if every frame is looked at
+
+
+def test_what_cannot_be_shown_is_an_error_and_the_cell_goes_on(run: Run) -> None:
+    reply = run("class R:\n    def __repr__(self):\n        raise ValueError\nR()")
+    assert kinds(reply) == ["error"]
+    assert reply["ok"]
+
+
+@pytest.mark.parametrize("source", ["\x00", "x = '\ud800'", "(" * 300, "def f():\n\treturn 1\n        return 2"])
+def test_text_that_is_no_program_is_an_error(run: Run, source: str) -> None:
+    assert run(source)["error"] is not None
+    assert run("1")["ok"]
+
+
+# Caps
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('x' * 5_000_000)",
+        "for _ in range(100_000): print('x')",
+        "print('\\U0001f600' * 1_000_000)",
+        "print('\\0' * 1_000_000)",
+        "for _ in range(50_000): print('\\U0001f600', end='')",
+        "for i in range(800): display(i)",
+        "display('x' * 1_000_000)",
+        "for _ in range(100): display('x' * 20_000)",
+        "import sys\nfor _ in range(800):\n    print('o')\n    print('e', file=sys.stderr)",
+        "'x' * 1_000_000",
+        "class R:\n    def __repr__(self):\n        raise ValueError('x' * 100_000)\nfor _ in range(20): display(R())",
+    ],
+)
+def test_no_cell_leaves_more_than_its_cap_and_a_line_says_so(run: Run, source: str) -> None:
+    reply = run(source)
+    assert size(reply) < CAP + 150_000
+    assert len(reply["outputs"]) <= 502
+    assert text(reply, "stderr").endswith(DROPPED)
+
+
+def test_output_within_the_cap_is_whole(run: Run) -> None:
+    reply = run("print('注' * 1000)\nprint('x' * 50_000)")
+    assert text(reply) == "注" * 1000 + "\n" + "x" * 50_000 + "\n"
+
+
+def test_the_error_is_shown_even_where_the_output_is_used_up(run: Run) -> None:
+    reply = run("while True:\n    print('x' * 1000)\n    n = globals().get('n', 0) + 1\n    if n > 200: 1 / 0")
+    assert reply["outputs"][-2]["ename"] == "ZeroDivisionError"
+    assert reply["outputs"][-1]["text"] == DROPPED
+
+
+def test_each_cell_has_its_own_cap(run: Run) -> None:
+    assert text(run("print('x' * 1_000_000)", "print('y')")) == "y\n"
+
+
+# Magics
+
+
+def test_timeit_and_time_work(run: Run) -> None:
+    assert "per loop" in text(run("%timeit -n1 -r1 1 + 1"))
+    assert "Wall time" in text(run("%%time\n1 + 1"))
+
+
+def test_writefile_writes_into_the_present_folder(run: Run, tmp_path: Path) -> None:
+    assert run("%%writefile notes.txt\nhello")["ok"]
+    assert (tmp_path / "notes.txt").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("source", ["!touch made", "files = !touch made", "%pip install nothing", "%system touch made"])
+def test_shell_commands_are_not_run_and_do_not_stop_the_cell(run: Run, tmp_path: Path, source: str) -> None:
+    reply = run(f"{source}\nprint('on')")
+    assert reply["ok"]
+    assert "shell commands are not run here" in text(reply)
+    assert text(reply).endswith("on\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_magic_that_does_not_exist_is_an_error(run: Run) -> None:
+    assert run("%nothing_like_this")["error"]["type"] == "UsageError"
+
+
+def test_pages_of_help_do_not_wait_for_a_key(run: Run) -> None:
+    assert "Prints the values" in text(run("print?"))
+
+
+def test_autoreload_does_no_harm(run: Run) -> None:
+    assert run("%load_ext autoreload\n%autoreload 2", "1 + 1")["ok"]
+
+
+# Input and output by other ways
+
+
+def test_input_is_an_error_that_says_why(run: Run) -> None:
+    error = run("name = input('Your name? ')")["error"]
+    assert error["type"] == "EOFError"
+    assert "keyboard" in error["text"]
+
+
+def test_the_standard_input_is_empty(run: Run) -> None:
+    assert result(run("import sys\nsys.stdin.read()")) == "''"
+
+
+@pytest.mark.parametrize("source", ["breakpoint()", "import pdb\npdb.set_trace()", "%debug"])
+def test_debuggers_do_not_wait(run: Run, source: str) -> None:
+    run("1 / 0", source)
+    assert run("1")["ok"]
+
+
+def test_await_works_at_the_top_level(run: Run) -> None:
+    source = "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 3\nawait f()"
+    assert result(run(source)) == "3"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["sys.stdout = None", "sys.stdout = sys.stderr = None", "sys.stdout = 5", "sys.stdout.close()", "sys.stderr.close()", "del sys.stdout"],
+)
+def test_a_cell_that_breaks_its_streams_does_not_break_the_next(run: Run, source: str) -> None:
+    run(f"import sys\n{source}")
+    assert text(run("print('on')")) == "on\n"
+    assert run("1 / 0")["error"]["type"] == "ZeroDivisionError"
+
+
+def test_output_can_be_redirected(run: Run) -> None:
+    source = "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()) as f:\n    print('x')\nf.getvalue()"
+    assert result(run(source)) == "'x\\n'"
+
+
+def test_nothing_reaches_the_processs_own_output(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    run("import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.write('c')\n5", "1 / 0", "x = (", "raise SystemExit")
+    run("import warnings\nwarnings.warn('w')", "%timeit -n1 -r1 1", "raise ExceptionGroup('g', [ValueError()])", "%nothing")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_thread_that_prints_later_prints_into_the_cell_that_runs_then(run: Run) -> None:
+    source = "import threading\ngo = threading.Event()\ndef late():\n    go.wait(5)\n    print('late')\nt = threading.Thread(target=late)\nt.start()"
+    assert run(source)["outputs"] == []
+    assert text(run("go.set()\nt.join()")) == "late\n"
+
+
+def test_what_is_printed_between_cells_is_dropped(run: Run) -> None:
+    run("1")
+    print("between")
+    assert run("2")["outputs"][0]["output_type"] == "execute_result"
+
+
+# The notebook's world
+
+
+def test_the_source_of_a_cells_function_can_be_read(run: Run) -> None:
+    assert result(run("def f(x):\n    return x\nimport inspect\ninspect.getsource(f)")) == "'def f(x):\\n    return x\\n'"
+
+
+def test_torch_can_compile_a_cells_function_to_torchscript(run: Run) -> None:
+    assert result(run("import torch\n@torch.jit.script\ndef f(x):\n    return x * 2\nf(torch.ones(1))")) == "tensor([2.])"
+
+
+def test_the_shell_is_there(run: Run) -> None:
+    assert "_Shell" in result(run("get_ipython()"))
+    assert text(run("_ = get_ipython().run_cell('print(5)')")) == "5\n"
+
+
+def test_names_live_on_and_the_main_module_holds_them(run: Run) -> None:
+    assert result(run("x = 5", "import __main__\n__main__.x, __name__")) == "(5, '__main__')"
+
+
+def test_a_cell_knows_its_own_file_names_alone(run: Run) -> None:
+    run("x = 1")
+    assert SHELL.is_cell("<cell 1>")
+    assert not SHELL.is_cell(os.__file__)
+    assert not SHELL.is_cell("<cell 99999>")
