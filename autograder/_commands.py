@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from autograder.course import Course
+    from autograder.course import Course, Tier
     from autograder.grading import Graded, Grader
     from autograder.report import GradeReport
 
@@ -32,9 +33,7 @@ def check(options: argparse.Namespace) -> int:
     seed = _seed(course, options)
     if options.assignment is not None:
         course.assignment(options.assignment)
-    from autograder.grading import Grader
-
-    with Grader(course, course.confinement.check) as grader:
+    with _grader(course, course.confinement.check) as grader:
         for path in options.notebook:
             report = grader.grade(path, options.assignment, seed).report
             show(report)
@@ -53,12 +52,14 @@ def grade(options: argparse.Namespace) -> int:
         raise CourseError(f"no submissions in {folder}; they are looked for as {layout}.")
     seed = _seed(course, options)
     faults = 0
-    from autograder.grading import Grader
-
-    with Grader(course, course.confinement.grade, options.workers) as grader:
+    clock = Clock()
+    with _grader(course, course.confinement.grade, options.workers) as grader:
+        clock.ready()
         for name, submitted in found.items():
             if submitted:
                 faults += _grade_assignment(grader, course, name, submitted, seed, options)
+    count = sum(len(submitted) for submitted in found.values())
+    print(clock.summary(count, options.workers), file=sys.stderr if options.json else sys.stdout)
     return 3 if faults else 0
 
 
@@ -129,6 +130,33 @@ def _grade_assignment(
         )
         show_class(rows, console, translations)
     return sum(row.report.status == "ungraded" for row in rows)
+
+
+class Clock:
+    """How long a class took: warming up, and grading."""
+
+    def __init__(self) -> None:
+        self._started = self._ready = time.monotonic()
+
+    def ready(self) -> None:
+        """The grader is warm."""
+        self._ready = time.monotonic()
+
+    def summary(self, count: int, workers: int) -> str:
+        """One line about it."""
+        warm, graded = self._ready - self._started, time.monotonic() - self._ready
+        return f"graded {count} in {graded:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"
+
+
+def _grader(course: Course, required: Tier, workers: int = 1) -> Grader:
+    """A warm grader; on a terminal, stderr says what is waited for."""
+    from autograder.grading import Grader
+
+    console = _console(sys.stderr)
+    if not console.is_terminal:
+        return Grader(course, required, workers)
+    with console.status("warming up: two processes import torch, which takes some seconds"):
+        return Grader(course, required, workers)
 
 
 def _check_code(report: GradeReport) -> int:

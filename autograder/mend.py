@@ -84,7 +84,8 @@ def _released(course: Course, assignment: str) -> Notebook:
 
 
 @functools.lru_cache(maxsize=32)
-def _read_once(path: Path, changed: int) -> Notebook:  # noqa: ARG001 - a changed file is another key
+def _read_once(path: Path, changed: int) -> Notebook:
+    """The notebook; `changed`, its time of change, makes a new entry when the file is another."""
     return read_notebook(path)
 
 

@@ -179,10 +179,10 @@ def show(proof: Proof, seed: int, console: Console) -> None:
                 table.add_row(line.mistake.id, caught, named, Text("; ".join(line.problems), style="red"))
         console.print(table)
         console.print()
-    named = sum(line.named == line.mistake.id for line in proof.lines)
+    count = sum(line.named == line.mistake.id for line in proof.lines)
     facts = (
         f"{proof.assignment}, seed {seed}: {len(proof.lines)} known mistakes, "
-        f"{sum(not line.problems for line in proof.lines)} caught as they must be, {named} named; "
+        f"{sum(not line.problems for line in proof.lines)} caught as they must be, {count} named; "
         f"{proof.correct} correct answers besides the solution"
     )
     console.print(Text(facts))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from autograder.grading import Grader
@@ -104,5 +105,7 @@ def write_course(course_folder: Path) -> Callable[[str, str], Path]:
 @pytest.fixture(scope="session")
 def grader() -> Iterator[Grader]:
     """A warm grader of the real course: its start takes seconds, a submission tenths of one."""
-    with Grader(engine.course(), "B", workers=2) as grader:
+    course = engine.course()
+    limits = msgspec.structs.replace(course.limits, call_seconds=2.0)  # hangs are waited for
+    with Grader(msgspec.structs.replace(course, limits=limits), "B", workers=2) as grader:
         yield grader

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from autograder.course import Limits
 from autograder.errors import GraderFault
 from autograder.grading import Grader
 from autograder.notebook import Notebook
@@ -264,18 +263,11 @@ def test_a_comparison_beside_the_answer_is_no_offence(graded) -> None:
 # What hangs, dies or floods
 
 
-def quick(**limits: float) -> Limits:
-    return msgspec.structs.replace(course().limits, **limits)
-
-
-@pytest.fixture(scope="module")
-def hasty():  # type: ignore[no-untyped-def]
-    with Grader(replace_limits(call_seconds=1.0, cell_seconds=1.0, restarts=2), "B") as grader:
-        yield lambda notebook: grader.grade(notebook, "attention", SEED).report
-
-
-def replace_limits(**limits: float):  # type: ignore[no-untyped-def]
-    return msgspec.structs.replace(course(), limits=quick(**limits))
+@pytest.fixture
+def hasty(grader: Grader, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    limits = msgspec.structs.replace(course().limits, call_seconds=1.0, cell_seconds=1.0, restarts=2)
+    monkeypatch.setattr(grader, "_course", msgspec.structs.replace(course(), limits=limits))
+    return lambda notebook: grader.grade(notebook, "attention", SEED).report
 
 
 def test_a_hang_costs_its_own_exercise_and_the_deadline_holds(hasty) -> None:

@@ -87,13 +87,9 @@ class Encoder:
         self.storages = Storages(storages)
         self._shared = len(self.storages.known)
         self._numbers = {id(tensor): number for number, tensor in enumerate(self.tensors)}
-        self._originals: list[
-            torch.Tensor
-        ] = []  # kept alive: an `id` tells tensors apart only while both exist
+        self._originals: list[torch.Tensor] = []  # kept alive: an `id` tells tensors apart only while both exist
         self._first_new = len(self.tensors)
-        self._spans: dict[
-            int, tuple[int, int]
-        ] = {}  # first and last byte to send, by number of a new storage
+        self._spans: dict[int, tuple[int, int]] = {}  # first and last byte to send, by number of a new storage
         self._items = 0
         self._sent = 0
         self._claimed = 0
@@ -124,9 +120,7 @@ class Encoder:
         if isinstance(value, tuple | list):
             # The base class's own iterator: a subclass may have a mind of its own.
             kind, items = (
-                ("tuple", tuple.__iter__(value))
-                if isinstance(value, tuple)
-                else ("list", list.__iter__(value))
+                ("tuple", tuple.__iter__(value)) if isinstance(value, tuple) else ("list", list.__iter__(value))
             )
             return {"t": kind, "v": [self.value(item, depth + 1) for item in items]}
         if isinstance(value, dict):
@@ -286,9 +280,7 @@ class Decoder:
         ):  # fmt: skip
             raise ProtocolError("a tensor's row does not describe a tensor")
         storage, elements = self.storages[number], math.prod(shape)
-        last = (
-            offset + sum((n - 1) * k for n, k in zip(shape, strides, strict=True)) if elements else offset - 1
-        )
+        last = offset + sum((n - 1) * k for n, k in zip(shape, strides, strict=True)) if elements else offset - 1
         self._bytes += _extent(shape) * dtype.itemsize
         # An expanded tensor needs few bytes and can still claim billions of elements: the claim is what costs us.
         if (last + 1) * dtype.itemsize > storage.nbytes() or self._bytes > MAX_BLOB:

@@ -131,9 +131,7 @@ class Student:
             return _map_tensors(result, lambda tensor: swap.get(id(tensor), tensor))
         return result
 
-    def backward(
-        self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor | None]:
+    def backward(self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
         """Gradients of a call's inputs for given gradients of some of its results (tensor numbers)."""
         encoder = Encoder()
         header: dict[str, Any] = {"op": "backward", "call": call.request[0]["id"], "outputs": list(outputs)}
@@ -225,9 +223,7 @@ def read_gradients(reply: Frame) -> list[torch.Tensor | None]:
 def _differentiable_outputs(result: Any, decoder: Decoder, inputs: Sequence[torch.Tensor]) -> list[int]:
     """Numbers of the result's tensors that carry gradients; an input that is handed back carries its own."""
     shown = {id(tensor) for tensor in _tensors(result)}
-    carrying = decoder.differentiable | {
-        number for number, tensor in enumerate(inputs) if tensor.requires_grad
-    }
+    carrying = decoder.differentiable | {number for number, tensor in enumerate(inputs) if tensor.requires_grad}
     return sorted(number for number in carrying if id(decoder.tensors[number]) in shown)
 
 
@@ -243,9 +239,7 @@ class _Bridge(torch.autograd.Function):
     """Ties the results of a remote call to its inputs in our graph."""
 
     @staticmethod
-    def forward(
-        ctx: Any, graph: _Graph, numbers: list[int], outputs: list[torch.Tensor], *inputs: torch.Tensor
-    ) -> Any:
+    def forward(ctx: Any, graph: _Graph, numbers: list[int], outputs: list[torch.Tensor], *inputs: torch.Tensor) -> Any:
         ctx.graph, ctx.numbers = graph, numbers
         ctx.set_materialize_grads(False)
         # Fresh views: a result may be an input itself, which autograd would otherwise treat as unchanged.

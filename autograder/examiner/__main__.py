@@ -10,7 +10,7 @@ from typing import cast
 
 from autograder.channel import frames
 from autograder.course import Tier
-from autograder.errors import AutograderError
+from autograder.errors import AutograderError, CourseError
 
 OPTIONS = (
     # Nothing that formats, captures, caches or patches: checks are run by the thousand, and nobody reads pytest here.
@@ -37,25 +37,37 @@ def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
 
 
 def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
     from autograder.examiner.zygotes import Zygote
 
-    # The zygote imports torch while we do: it is started first and waited for last.
-    with Zygote.start(tiers, hidden=(hidden,)) as zygote:
+    # The zygote imports torch in its process while we do in ours. The thread is gone before anything is forked.
+    with ThreadPoolExecutor(1) as waiting:
+        starting = waiting.submit(Zygote.start, tiers, hidden=(hidden,))
         import pytest
         import torch
 
         from autograder.examiner.lanes import Lanes
         from autograder.examiner.plugin import SuitePlugin
+        from autograder.examiner.rehearsal import rehearse
+
+        def serve(plugin: SuitePlugin) -> None:
+            rehearse(plugin)
+            zygote = starting.result()
+            waiting.shutdown()
+            Lanes(control, zygote).serve(plugin)
 
         torch.set_num_threads(1)
-        plugin = SuitePlugin(Lanes(control, zygote).serve)
-        code = pytest.main([*OPTIONS, f"--rootdir={hidden}", str(hidden)], plugins=[plugin])
+        plugin = SuitePlugin(serve)
+        try:
+            code = pytest.main([*OPTIONS, f"--rootdir={hidden}", str(hidden)], plugins=[plugin])
+        finally:
+            if starting.exception() is None:
+                starting.result().close()
         if plugin.problem is not None:
             raise plugin.problem
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            raise AutograderError(
-                f"the hidden suites in {hidden} could not be collected (pytest ended with {code})"
-            )
+            raise CourseError(f"the hidden suites in {hidden} could not be collected (pytest ended with {code})")
 
 
 if __name__ == "__main__":

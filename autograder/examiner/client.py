@@ -54,7 +54,7 @@ class Examiner:
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=sys.stderr,
+                stdout=subprocess.DEVNULL,
                 env={**os.environ, **_one_thread(), "PYTHONPATH": str(package)},
             )
         self.points: dict[str, dict[str, float]] = {}

@@ -17,7 +17,7 @@ from autograder.suite import Mistake
 from autograder.suite._catalogue import Answer
 from autograder.worker.calls import Callee
 
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.complex128: 1e-6, torch.complex64: 1e-4}
 COARSE = 3e-2
 """For bfloat16 and float16: a reordered sum differs by that much."""
 
@@ -106,7 +106,7 @@ def _same(a: Any, b: Any) -> bool:
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    if not a.dtype.is_floating_point:
+    if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
     tolerance = TOLERANCE.get(a.dtype, COARSE)
     return torch.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)

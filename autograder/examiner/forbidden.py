@@ -7,12 +7,49 @@ no offence: a comment, a string, a function of that name of one's own, a compari
 from __future__ import annotations
 
 import ast
+import re
+import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
 
 from autograder.channel.proxy import ForbiddenCall
+from autograder.worker.watch import KERNELS
 
 Binding = ast.AST | str
-"""What a name of the notebook stands for: the definition, the assigned expression, or a dotted name."""
+"""What a name stands for: the definition, the assigned expression, or a dotted name."""
+
+MAX_STEPS = 50
+"""Aliases of aliases, and additions of texts, that are followed."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+class Bound(NamedTuple):
+    """A name and what a statement makes of it: it ``sets`` it, ``may_set`` it, or ``changes`` what stands there."""
+
+    name: str
+    to: Binding
+    how: str
+
+
+@dataclass
+class Scope:
+    """What the names inside a function stand for; nothing is known of an argument."""
+
+    names: dict[str, list[Binding]]
+    outer: Scope | None
+
+    def find(self, name: str) -> list[Binding] | None:
+        """What a name stands for here or in the functions around, or None where it is the notebook's."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return None
 
 
 def find_forbidden(cells: Sequence[str], exercise: str, forbidden: Sequence[str]) -> ForbiddenCall | None:
@@ -26,202 +63,255 @@ def find_forbidden(cells: Sequence[str], exercise: str, forbidden: Sequence[str]
     Returns:
         Its dotted name and the line in its cell, or None.
     """
-    names = _Names(forbidden)
-    bindings: dict[str, list[Binding]] = {}
+    bound: dict[str, list[Bound]] = {}
     for source in cells:
-        for statement in _statements(source):
-            for name, binding in _bindings(statement):
-                bindings.setdefault(name, []).append(binding)
-            for name in _mutated(statement):
-                bindings.setdefault(name, []).append(statement)
-    return _Search(names, bindings).reach(exercise)
+        for one in _bindings(_statements(source)):
+            bound.setdefault(one.name, []).append(one)
+    return _Search(_Names(forbidden), bound).search(exercise)
 
 
 class _Names:
     """The forbidden names; private builtins such as ``torch._C._nn.…`` share the last part."""
 
     def __init__(self, forbidden: Sequence[str]) -> None:
+        self._roots = {name.partition(".")[0] for name in forbidden}
         self._stems = {name.rpartition(".")[2]: name for name in forbidden}
+        kernels = {KERNELS[stem]: name for stem, name in self._stems.items() if stem in KERNELS}
+        self._starts = self._stems | kernels
 
     def match(self, dotted: str) -> str | None:
         """The forbidden name that a resolved dotted name stands for, or None."""
-        if dotted.partition(".")[0] != "torch":
+        root, *parts = dotted.split(".")
+        if root not in self._roots:
             return None
-        for part in dotted.split(".")[1:]:
-            for stem, name in self._stems.items():
-                if part.lstrip("_").startswith(stem):
+        for part in parts:
+            for start, name in self._starts.items():
+                if part.lstrip("_").startswith(start):
                     return name
         return None
 
-    def stem(self, name: str) -> str | None:
-        """The forbidden name for a bare name that a star import of torch would bring."""
-        return self._stems.get(name)
-
 
 class _Search:
-    def __init__(self, names: _Names, bindings: dict[str, list[Binding]]) -> None:
-        self._names, self._bindings = names, bindings
-        self._seen: set[str] = set()
+    def __init__(self, names: _Names, bound: dict[str, list[Bound]]) -> None:
+        self._names, self._bound = names, bound
+        self._found: dict[str, list[Binding]] = {}
+        self._pending: deque[tuple[str, int | None]] = deque()
 
-    def reach(self, name: str, line: int | None = None) -> ForbiddenCall | None:
-        """Follow a name of the notebook; `line` is where it was used."""
-        if name in self._seen:
-            return None
-        self._seen.add(name)
-        for binding in self._standing(name):
-            if isinstance(binding, str):
-                match = self._names.match(binding)
-                if match:
-                    return ForbiddenCall(match, line)
-            elif found := self._inside(binding):
-                return found
+    def search(self, exercise: str) -> ForbiddenCall | None:
+        """Follow the names of the notebook, beginning with the answer's."""
+        self._pending.append((exercise, None))
+        seen: set[str] = set()
+        while self._pending:
+            name, line = self._pending.popleft()
+            if name in seen:
+                continue
+            seen.add(name)
+            for binding in self._standing(name):
+                found = self._named(binding, line) if isinstance(binding, str) else self._inside(binding)
+                if found:
+                    return found
         return None
 
     def _standing(self, name: str) -> list[Binding]:
-        """What a name stands for in the end: its last definition, and the statements that changed it since."""
-        bound = self._bindings.get(name, [])
-        last = max((place for place, one in enumerate(bound) if not _is_mutation(one, name)), default=0)
-        return bound[last:]
+        """What a name stands for in the end: its last sure definition, and what may have changed it since."""
+        if name not in self._found:
+            bound = self._bound.get(name, [])
+            last = max((place for place, one in enumerate(bound) if one.how == "sets"), default=0)
+            self._found[name] = [one.to for one in bound[last:]]
+        return self._found[name]
+
+    def _named(self, dotted: str | None, line: int | None) -> ForbiddenCall | None:
+        match = self._names.match(dotted) if dotted else None
+        return ForbiddenCall(match, line) if match else None
 
     def _inside(self, node: ast.AST) -> ForbiddenCall | None:
-        local = _local_names(node)
-        imported = {name: [dotted] for sub in ast.walk(node) for name, dotted in _imports(sub)}
-        for sub in _code(node):
+        """Look at the code of a definition; names of the notebook that it uses are looked at later."""
+        for sub, scope in _code(node):
             if isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Load):
-                if sub.id in imported:
-                    match = self._names.match(imported[sub.id][0])
-                    if match:
-                        return ForbiddenCall(match, sub.lineno)
-                elif sub.id not in local:
-                    if sub.id not in self._bindings and "*" in self._bindings and self._names.stem(sub.id):
-                        return ForbiddenCall(self._names.stem(sub.id) or sub.id, sub.lineno)
-                    if found := self.reach(sub.id, sub.lineno):
+                local = scope.find(sub.id) if scope else None
+                if local is None:
+                    for star in self._bound.get("*", ()) if sub.id not in self._bound else ():
+                        if found := self._named(f"{star.to}.{sub.id}", sub.lineno):
+                            return found
+                    self._pending.append((sub.id, sub.lineno))
+                for dotted in local or ():
+                    if isinstance(dotted, str) and (found := self._named(dotted, sub.lineno)):
                         return found
             elif isinstance(sub, ast.Attribute | ast.Call):
-                dotted = self._dotted(sub, local, {name: value[0] for name, value in imported.items()})
-                match = self._names.match(dotted) if dotted else None
-                if match:
-                    return ForbiddenCall(match, sub.lineno)
+                if found := self._named(self._dotted(sub, scope), sub.lineno):
+                    return found
         return None
 
-    def _dotted(self, node: ast.AST, local: set[str], imported: dict[str, str]) -> str | None:
+    def _dotted(self, node: ast.AST, scope: Scope | None, seen: set[int] | None = None) -> str | None:
         """``F.softmax`` as ``torch.nn.functional.softmax``, through aliases and ``getattr`` with a known name."""
+        attributes: list[str] = []
+        while True:
+            if isinstance(node, ast.Attribute):
+                attributes.append(node.attr)
+                node = node.value
+            elif isinstance(node, ast.NamedExpr):
+                node = node.value
+            elif _is_getattr(node) and (name := _constant_text(node.args[1])):
+                attributes.append(name)
+                node = node.args[0]
+            else:
+                break
+        base = self._base(node, scope, set() if seen is None else seen)
+        return ".".join([base, *reversed(attributes)]) if base else None
+
+    def _base(self, node: ast.AST, scope: Scope | None, seen: set[int]) -> str | None:
+        """The dotted name that a dotted name begins with: a module's alias, or an import by a call."""
         if isinstance(node, ast.Name):
-            if node.id in imported:
-                return imported[node.id]
-            for binding in self._standing(node.id) if node.id not in local else ():
+            local = scope.find(node.id) if scope else None
+            for binding in self._standing(node.id) if local is None else local:
                 if isinstance(binding, str):
                     return binding
-                if isinstance(binding, ast.Name | ast.Attribute) and node.id not in _names_in(binding):
-                    return self._dotted(binding, set(), {})
-            return None
-        if isinstance(node, ast.Attribute):
-            base = self._dotted(node.value, local, imported)
-            return f"{base}.{node.attr}" if base else None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) >= 2:
-            if node.func.id == "getattr" and (name := _constant_text(node.args[1])):
-                base = self._dotted(node.args[0], local, imported)
-                return f"{base}.{name}" if base else None
-        if isinstance(node, ast.Call) and node.args and (name := _constant_text(node.args[0])):
-            if _last_name(node.func) in ("import_module", "__import__"):
-                return name
+                if len(seen) >= MAX_STEPS:
+                    break
+                if id(binding) in seen:
+                    continue
+                seen.add(id(binding))
+                if found := self._dotted(binding, None if local is None else scope, seen):
+                    return found
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) in ("import_module", "__import__"):
+            name = _constant_text(node.args[0])
+            # `__import__("a.b")` is a.
+            return name.partition(".")[0] if name and _last_name(node.func) == "__import__" else name
         return None
 
 
 def _statements(source: str) -> list[ast.stmt]:
-    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")]
-    try:
-        return ast.parse("\n".join(lines)).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []  # a cell that can't be parsed defines nothing when it is run, either
+    lines = source.split("\n")
+    if lines[0].startswith("%%"):
+        lines[0] = ""
+    # A line that begins with % may be a magic, or go on with the line before.
+    plain = [re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for text in ("\n".join(lines), "\n".join(plain)):
+            try:
+                return ast.parse(text).body
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+    return []  # a cell that can't be parsed defines nothing when it is run, either
 
 
-def _bindings(statement: ast.stmt) -> Iterator[tuple[str, Binding]]:
-    """The names that a top-level statement binds."""
-    yield from _imports(statement)
+def _bindings(statements: Sequence[ast.stmt]) -> Iterator[Bound]:
+    """The names that statements bind, in order; those inside of functions and classes are their own."""
+    stack = [(statement, "sets") for statement in reversed(statements)]
+    while stack:
+        statement, how = stack.pop()
+        yield from _bound_by(statement, how)
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            sure = isinstance(statement, ast.With | ast.AsyncWith)
+            stack += [(child, how if sure else "may_set") for child in reversed(list(_blocks(statement)))]
+
+
+def _bound_by(statement: ast.stmt, how: str) -> Iterator[Bound]:
+    for name, dotted in _imports(statement):
+        yield Bound(name, dotted, how)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield statement.name, statement
-    elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign) and statement.value is not None:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            for name in _stored(target):
-                yield name, statement.value
-    elif isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
-        for child in ast.walk(statement):
-            if isinstance(child, ast.stmt) and child is not statement:
-                yield from _bindings(child)
+        yield Bound(statement.name, statement, how)
+        for sub in ast.walk(statement):
+            if isinstance(sub, ast.Global):
+                yield from (Bound(name, statement, "changes") for name in sub.names)
+        return
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from _assigned(target, statement.value, statement, how)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield from _assigned(statement.target, statement.value, statement, how)
+    elif isinstance(statement, ast.AugAssign):
+        yield from _assigned(statement.target, statement.value, statement, "may_set")
+    elif isinstance(statement, ast.For | ast.AsyncFor):
+        yield from _assigned(statement.target, statement.iter, statement, "may_set")
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        for item in statement.items:
+            if item.optional_vars is not None:
+                yield from _assigned(item.optional_vars, item.context_expr, statement, how)
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        # helpers.append(…)
+        if isinstance(statement.value.func, ast.Attribute) and (root := _root(statement.value.func)):
+            yield Bound(root, statement.value, "changes")
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.expr):
+            for sub in ast.walk(child):
+                if isinstance(sub, ast.NamedExpr):
+                    yield Bound(sub.target.id, sub.value, how)
+
+
+def _assigned(target: ast.AST, value: ast.expr, statement: ast.stmt, how: str) -> Iterator[Bound]:
+    if isinstance(target, ast.Attribute | ast.Subscript):  # helpers["a"] = …, helper.attend = …
+        if root := _root(target):
+            yield Bound(root, value, "changes")
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        if len(target.elts) == len(value.elts):
+            for one, its in zip(target.elts, value.elts, strict=True):
+                yield from _assigned(one, its, statement, how)
+            return
+    for name in _stored(target):
+        yield Bound(name, value, how)
+
+
+def _blocks(statement: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly inside of a compound statement."""
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from child.body
 
 
 def _imports(statement: ast.AST) -> Iterator[tuple[str, str]]:
     if isinstance(statement, ast.Import):
         for alias in statement.names:
-            if alias.asname:
-                yield alias.asname, alias.name
-            else:
-                root = alias.name.partition(".")[0]
-                yield root, root
+            root = alias.name.partition(".")[0]
+            yield (alias.asname, alias.name) if alias.asname else (root, root)
     elif isinstance(statement, ast.ImportFrom) and statement.module:
         for alias in statement.names:
-            if alias.name != "*":
-                yield alias.asname or alias.name, f"{statement.module}.{alias.name}"
-            elif statement.module.partition(".")[0] == "torch":
-                yield "*", statement.module
+            dotted = statement.module if alias.name == "*" else f"{statement.module}.{alias.name}"
+            yield alias.asname or alias.name, dotted
 
 
-def _mutated(statement: ast.stmt) -> Iterator[str]:
-    """Names whose object a statement changes: ``helpers["a"] = …``, ``helper.attend = …``, ``helpers.append(…)``."""
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Attribute | ast.Subscript) and (root := _root(target)):
-                yield root
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        if isinstance(statement.value.func, ast.Attribute) and (root := _root(statement.value.func)):
-            yield root
-
-
-def _is_mutation(binding: Binding, name: str) -> bool:
-    return isinstance(binding, ast.Assign | ast.Expr)
-
-
-def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run: everything but annotations."""
-    stack: list[ast.AST] = [node]
+def _code(node: ast.AST) -> Iterator[tuple[ast.AST, Scope | None]]:
+    """The nodes that run, each with its scope: everything but annotations."""
+    stack: list[tuple[ast.AST, Scope | None]] = [(node, None)]
     while stack:
-        current = stack.pop()
-        yield current
+        current, scope = stack.pop()
+        yield current, scope
+        inner = _scope(current, scope)
         for name, value in reversed(list(ast.iter_fields(current))):
             if name in ("annotation", "returns"):
                 continue
+            # Decorators and defaults belong to the scope around.
+            outside = name == "decorator_list" or (name == "args" and isinstance(current, Function))
             children = value if isinstance(value, list) else [value]
-            stack.extend(child for child in reversed(children) if isinstance(child, ast.AST))
+            where = scope if outside else inner
+            stack += [(child, where) for child in reversed(children) if isinstance(child, ast.AST)]
 
 
-def _local_names(node: ast.AST) -> set[str]:
-    """Names that a function binds itself: arguments, assignments and inner functions."""
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return set()
-    names: set[str] = set()
-    declared_global: set[str] = set()
-    for sub in ast.walk(node):
-        if isinstance(sub, ast.arg):
-            names.add(sub.arg)
-        elif isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Store):
-            names.add(sub.id)
-        elif isinstance(sub, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and sub is not node:
-            names.add(sub.name)
-        elif isinstance(sub, ast.Global):
-            declared_global.update(sub.names)
-    return names - declared_global
+def _scope(node: ast.AST, outer: Scope | None) -> Scope | None:
+    """The scope of what is inside a node: a new one for a function or a comprehension."""
+    if isinstance(node, Comprehension):
+        return Scope({name: [] for part in node.generators for name in _stored(part.target)}, outer)
+    if not isinstance(node, Function):
+        return outer
+    names: dict[str, list[Binding]] = {sub.arg: [] for sub in ast.walk(node.args) if isinstance(sub, ast.arg)}
+    elsewhere: set[str] = set()
+    if not isinstance(node, ast.Lambda):
+        for bound in _bindings(node.body):
+            if bound.how != "changes":
+                names.setdefault(bound.name, []).append(bound.to)
+        for sub in ast.walk(node):
+            if isinstance(sub, ast.Global | ast.Nonlocal):
+                elsewhere.update(sub.names)
+    return Scope({name: found for name, found in names.items() if name not in elsewhere}, outer)
 
 
 def _stored(target: ast.AST) -> Iterator[str]:
     for sub in ast.walk(target):
         if isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Store):
             yield sub.id
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    return {sub.id for sub in ast.walk(node) if isinstance(sub, ast.Name)}
 
 
 def _root(node: ast.AST) -> str | None:
@@ -234,14 +324,20 @@ def _last_name(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
-def _constant_text(node: ast.AST) -> str | None:
+def _is_getattr(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and _last_name(node.func) == "getattr" and len(node.args) >= 2
+
+
+def _constant_text(node: ast.AST, steps: int = 0) -> str | None:
     """The text of a constant expression: ``"a"``, ``"a" + "b"``, an f-string of constants."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
+    parts: list[ast.expr] = []
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _constant_text(node.left), _constant_text(node.right)
-        return left + right if left is not None and right is not None else None
-    if isinstance(node, ast.JoinedStr):
-        parts = [_constant_text(value) for value in node.values]
-        return "".join(part for part in parts if part is not None) if None not in parts else None
-    return None
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.JoinedStr):
+        parts = node.values
+    elif isinstance(node, ast.FormattedValue):
+        parts = [node.value]
+    texts = [_constant_text(part, steps + 1) for part in parts] if steps < MAX_STEPS else []
+    return "".join(map(str, texts)) if texts and None not in texts else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from autograder.channel.proxy import Student
-from autograder.errors import CourseError
+from autograder.errors import AutograderError, CourseError
 from autograder.examiner.suites import Suite, group_suites
 from autograder.suite import Draws
 
@@ -26,8 +26,8 @@ class SuitePlugin:
 
     def __init__(self, serve: Serve) -> None:
         self.suites: dict[tuple[str, str], Suite] = {}
-        self.problem: CourseError | None = None
-        """Why the suites can't be used, if they can't."""
+        self.problem: AutograderError | None = None
+        """Why nothing can be examined, if so."""
         self._serve = serve
         self._student: Student | None = None
         self._seed: tuple[int, tuple[str, ...]] = (0, ())
@@ -83,8 +83,11 @@ class SuitePlugin:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Serve instead of running everything once."""
-        if self.problem is None:
-            self._serve(self)
+        try:
+            if self.problem is None:
+                self._serve(self)
+        except AutograderError as error:  # pytest would take it for an error of its own
+            self.problem = error
         return True
 
     @pytest.hookimpl(tryfirst=True)

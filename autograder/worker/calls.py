@@ -105,9 +105,7 @@ def _reply_encoder(received: Decoder, header: dict[str, Any]) -> Encoder:
     numbers = {storage._cdata: number for number, storage in enumerate(received.storages)}
     tensors = []
     for tensor, row in zip(received.tensors, header["tensors"], strict=True):
-        same = numbers.get(tensor.untyped_storage()._cdata) == row["s"] and _layout(tensor) == _row_layout(
-            row
-        )
+        same = numbers.get(tensor.untyped_storage()._cdata) == row["s"] and _layout(tensor) == _row_layout(row)
         tensors.append(tensor if same else tensor.detach())
     return Encoder(tensors, received.storages)
 

@@ -49,8 +49,8 @@ class Cells:
         )
         self.shell.cells = self
         # `get_ipython` and `display` look for the one instance.
-        InteractiveShell._instance = self.shell
-        _Shell._instance = self.shell
+        InteractiveShell._instance = self.shell  # type: ignore[assignment]
+        _Shell._instance = self.shell  # type: ignore[assignment]
 
     def attach(self) -> None:
         """Let Python's own streams write into the cell's outputs."""
@@ -139,9 +139,7 @@ def _as_json(output: dict[str, Any]) -> tuple[dict[str, Any], int]:
     try:
         text = json.dumps(output, default=str, skipkeys=True)
     except (ValueError, RecursionError):  # it contains itself
-        text = json.dumps(
-            {**output, "data": {"text/plain": "[an output that contains itself]"}, "metadata": {}}
-        )
+        text = json.dumps({**output, "data": {"text/plain": "[an output that contains itself]"}, "metadata": {}})
     return json.loads(text), len(text)
 
 
@@ -194,9 +192,7 @@ class _Publisher(DisplayPublisher):
     def publish(
         self, data: dict[str, Any], metadata: dict[str, Any] | None = None, source: Any = None, **_: Any
     ) -> None:
-        self.shell.cells.add(
-            {"output_type": "display_data", "data": _as_text(data), "metadata": metadata or {}}
-        )
+        self.shell.cells.add({"output_type": "display_data", "data": _as_text(data), "metadata": metadata or {}})
 
     def clear_output(self, wait: bool = False) -> None:
         self.shell.cells.clear()

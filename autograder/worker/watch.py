@@ -57,6 +57,7 @@ class _Watch(TorchFunctionMode):
         for stem, name in self._stems.items():
             if called.startswith(stem):
                 self._note(name)
+                break
         return func(*args, **(kwargs or {}))
 
     def before_module(self, module: torch.nn.Module, args: Any) -> None:

@@ -236,7 +236,11 @@ UNSUPPORTED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "huge_number": (lambda: 10**100, "int", "too_large"),
     "expand": (lambda: torch.zeros(1).expand(1 << 40), "torch.Tensor", "too_large"),
     "gigabytes": (lambda: torch.empty(codec.MAX_BLOB + 1, dtype=torch.uint8), "torch.Tensor", "too_large"),
-    "far_apart": (lambda: torch.empty(2 * codec.MAX_BLOB, dtype=torch.uint8)[:: 2 * codec.MAX_BLOB - 1], "torch.Tensor", "too_large"),
+    "far_apart": (
+        lambda: torch.empty(2 * codec.MAX_BLOB, dtype=torch.uint8)[:: 2 * codec.MAX_BLOB - 1],
+        "torch.Tensor",
+        "too_large",
+    ),
     "empty_but_endless": (lambda: torch.empty(0, 1 << 40), "torch.Tensor", "too_large"),
     "text": (lambda: "x" * (codec.MAX_TEXT + 1), "str", "too_large"),
     "many": (lambda: [0] * 10_000_000, "list", "too_large"),

@@ -34,9 +34,7 @@ def raw(header: bytes, blob: bytes = b"") -> bytes:
 
 def test_a_frame_arrives_as_it_was_sent(pair: Pair) -> None:
     ours, theirs = pair
-    frames.send(
-        ours, {"op": "call", "text": "注意力 \ud800", "x": 1e300}, [b"ab", bytearray(b"c"), memoryview(b"de")]
-    )
+    frames.send(ours, {"op": "call", "text": "注意力 \ud800", "x": 1e300}, [b"ab", bytearray(b"c"), memoryview(b"de")])
     assert frames.receive(theirs, deadline=soon()) == (
         {"op": "call", "text": "注意力 \ud800", "x": 1e300},
         b"abcde",
@@ -97,9 +95,7 @@ def test_a_header_that_is_no_json_object_is_refused(pair: Pair, header: bytes) -
     [(frames.MAX_HEADER + 1, 0), (2, frames.MAX_BLOB + 1), (0xFFFFFFFF, 0xFFFFFFFF)],
     ids=["header", "blob", "both"],
 )
-def test_a_length_beyond_the_limit_is_refused_before_anything_is_read(
-    pair: Pair, prefix: tuple[int, int]
-) -> None:
+def test_a_length_beyond_the_limit_is_refused_before_anything_is_read(pair: Pair, prefix: tuple[int, int]) -> None:
     pair[0].sendall(struct.pack(">II", *prefix))
     with pytest.raises(frames.ProtocolError, match="too large"):
         frames.receive(pair[1], deadline=soon())
@@ -135,9 +131,7 @@ def test_an_oversized_blob_is_not_sent(pair: Pair, monkeypatch: pytest.MonkeyPat
         frames.send(pair[0], {}, [b"123456", b"789012"])
 
 
-@pytest.mark.parametrize(
-    "part", [0, 4, 9, 12], ids=["nothing", "half_a_prefix", "half_a_header", "half_a_blob"]
-)
+@pytest.mark.parametrize("part", [0, 4, 9, 12], ids=["nothing", "half_a_prefix", "half_a_header", "half_a_blob"])
 def test_a_truncated_frame_tells_that_the_peer_is_gone(pair: Pair, part: int) -> None:
     pair[0].sendall(raw(b"{}", b"1234")[:part])
     pair[0].close()

@@ -54,9 +54,7 @@ def test_arguments_by_name_and_of_every_plain_kind_arrive() -> None:
 
 
 def test_what_cannot_cross_arrives_with_its_reason() -> None:
-    result = student(lambda x: {"array": x.numpy(), "lazy": (i for i in x), "module": torch.nn.ReLU()})(
-        torch.ones(2)
-    )
+    result = student(lambda x: {"array": x.numpy(), "lazy": (i for i in x), "module": torch.nn.ReLU()})(torch.ones(2))
     assert result["array"] == Unsupported("numpy.ndarray", "numpy")
     assert [result[name].reason for name in ("lazy", "module")] == ["generator", "other"]
 
@@ -265,9 +263,7 @@ def test_an_input_changed_in_place_and_handed_back_has_its_new_values() -> None:
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 2, 3, 4)], ids=str)
 def test_gradients_of_self_attention_are_those_of_the_function(shape: tuple[int, ...]) -> None:
     x, here = leaf(*shape), leaf(*shape)
-    (ours,), (theirs,) = (
-        gradients(lambda x, f=f: f(x, x, x), [y]) for f, y in ((student(attend), x), (attend, here))
-    )
+    (ours,), (theirs,) = (gradients(lambda x, f=f: f(x, x, x), [y]) for f, y in ((student(attend), x), (attend, here)))
     assert torch.equal(ours, theirs)  # type: ignore[arg-type]
 
 
@@ -492,9 +488,7 @@ def test_a_reply_that_makes_no_sense_is_refused(name: str) -> None:
 
 def test_a_raised_that_is_full_of_nonsense_is_still_an_exception() -> None:
     endpoint = InProcess(lambda x: x)
-    endpoint.tamper = lambda reply: reply.update(
-        raised={"type": [1], "bases": [{}, 3], "text": 5, "line": "x"}
-    )
+    endpoint.tamper = lambda reply: reply.update(raised={"type": [1], "bases": [{}, 3], "text": 5, "line": "x"})
     with pytest.raises(StudentRaised) as info:
         Student("answer", endpoint)(torch.zeros(2))
     assert info.value.line is None

@@ -10,9 +10,13 @@ from textwrap import dedent
 
 import pytest
 
-from autograder.errors import AutograderError, CourseError
+from autograder.errors import CourseError
+from autograder.examiner.__main__ import OPTIONS
 from autograder.examiner.client import Examiner
-from autograder.report import CheckReport
+from autograder.examiner.job import Job, JobCell, JobExercise
+from autograder.examiner.plugin import SuitePlugin
+from autograder.examiner.rehearsal import rehearse
+from autograder.report import ExerciseReport
 from tests.engine import GOOD, SEED, answered, course, exercise
 
 SUITE = """
@@ -41,10 +45,24 @@ def hidden(tmp_path: Path) -> Path:
 
 
 def refused(hidden: Path) -> str:
-    with pytest.raises(AutograderError) as caught:
-        Examiner(hidden, "C").close()
-    assert isinstance(caught.value, CourseError), caught.value
-    return str(caught.value)
+    """Why the suites of this folder can't be used, as the plugin says when it collects them."""
+    for name in [name for name in sys.modules if name.startswith("parrot")]:
+        del sys.modules[name]  # of another test's folder
+    plugin = SuitePlugin(rehearse)
+    pytest.main([*OPTIONS, f"--rootdir={hidden}", str(hidden)], plugins=[plugin])
+    assert isinstance(plugin.problem, CourseError)
+    return str(plugin.problem)
+
+
+def examined(hidden: Path, answer: str, times: int = 1) -> list[ExerciseReport]:
+    """The reports of an answer to `echo`, through an examiner of its own."""
+    job = Job("parrot", (JobCell(0, answer),), (JobExercise("echo", 1, False),), SEED, course().limits)
+    with Examiner(hidden, "ABC") as examiner:
+        assert examiner.points == {"parrot": {"echo": 2.0}}
+        lane = examiner.lane()
+        reports = [lane.examine(job).exercises[0] for _ in range(times)]
+        lane.close()
+    return reports
 
 
 def test_it_is_no_entry_point() -> None:
@@ -90,40 +108,28 @@ def test_a_mistake_that_no_check_is_there_to_catch_is_refused(hidden: Path) -> N
     assert "'m' is to be caught by 'third', which is no check" in refused(hidden)
 
 
-def test_points_come_from_the_suites(hidden: Path) -> None:
-    with Examiner(hidden, "C") as examiner:
-        assert examiner.points == {"parrot": {"echo": 2.0}}
+def test_a_suite_that_fails_its_own_reference_judges_nobody(hidden: Path) -> None:
+    (hidden / "parrot" / "test_echo.py").write_text(SUITE.format(body="fail(N_('no'))"))
+    assert "test_first does not pass its own reference: CheckFailed: no" in refused(hidden)
 
 
-def test_a_fault_of_a_suite_is_ungraded_and_never_a_zero(hidden: Path) -> None:
-    from autograder.examiner.job import Job, JobCell, JobExercise
-
-    # A bare assert is no verdict: suites say `fail(...)`, and anything else that they raise is our fault.
-    (hidden / "parrot" / "test_echo.py").write_text(SUITE.format(body="assert student(1) == 2"))
-    cells = (JobCell(0, "def echo(x):\n    return x\n"),)
-    with Examiner(hidden, "C") as examiner:
-        lane = examiner.lane()
-        job = Job("parrot", cells, (JobExercise("echo", 1, False),), SEED, course().limits)
-        [report] = lane.examine(job).exercises
-        lane.close()
-    assert report.score is None
-    first: CheckReport = report.checks[0]
-    assert first.outcome == "ungraded"
-    assert first.message is not None and "a fault of the grader" in first.message.render()
+def test_the_door_is_told_why_the_examiner_did_not_start(hidden: Path) -> None:
+    (hidden / "parrot" / "correct_echo.py").unlink()
+    with pytest.raises(CourseError, match=r"correct_echo\.py is missing"):
+        Examiner(hidden, "C").close()
 
 
-def test_leaving_the_run_loop_is_not_open_to_a_suite(hidden: Path) -> None:
-    from autograder.examiner.job import Job, JobCell, JobExercise
-
-    (hidden / "parrot" / "test_echo.py").write_text(SUITE.format(body="import pytest; pytest.exit('bye')"))
-    job = Job(
-        "parrot", (JobCell(0, "def echo(x): return x"),), (JobExercise("echo", 1, False),), 1, course().limits
-    )
-    with Examiner(hidden, "C") as examiner:
-        lane = examiner.lane()
-        outcomes = [[check.outcome for check in lane.examine(job).exercises[0].checks] for _ in range(2)]
-        lane.close()
-    assert outcomes == [["ungraded", "skipped"]] * 2
+def test_a_fault_of_a_suite_is_ungraded_and_never_a_zero_and_does_not_end_the_loop(hidden: Path) -> None:
+    # Suites say `fail(...)`. A bare assert is no verdict, and leaving pytest's loop is not theirs to decide.
+    body = "value = student(1)\n    assert value != 2\n    if value == 3: import pytest; pytest.exit('bye')"
+    (hidden / "parrot" / "test_echo.py").write_text(SUITE.format(body=body))
+    answer = "def echo(x):\n    return {value}\n"
+    for value in (2, 3):
+        for report in examined(hidden, answer.format(value=value), times=2):
+            assert report.score is None
+            assert [check.outcome for check in report.checks] == ["ungraded", "skipped"]
+            said = report.checks[0].message
+            assert said is not None and "a fault of the grader" in said.render()
 
 
 def test_fixtures_are_fresh_for_every_submission(grader) -> None:  # type: ignore[no-untyped-def]

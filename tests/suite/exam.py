@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
 import linecache
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from autograder.channel.frames import Buffer
-from autograder.channel.proxy import Call, Frame
+from autograder.channel.proxy import Call
+from autograder.examiner.rehearsal import SameProcess
 from autograder.suite import CheckFailed, CheckSpec, Correct, Draws, Mistake, Student, StudentRaised
-from autograder.worker.calls import Callee
 
 Answer = Callable[..., Any]
 
@@ -33,23 +30,6 @@ class Outcome:
     @property
     def failed(self) -> list[str]:
         return [id for id, outcome in self.outcomes.items() if outcome == "failed"]
-
-
-class SameProcess:
-    """The other side of the channel, in this process; what the answer prints is dropped."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer, self._callee = answer, Callee()
-
-    def request(self, header: dict[str, Any], blobs: Sequence[Buffer]) -> Frame:
-        blob = b"".join(blobs)
-        if header["op"] == "backward":
-            reply, pieces = self._callee.backward(header, blob)
-        else:
-            self._callee.free(header["free"])
-            with contextlib.redirect_stdout(io.StringIO()):
-                reply, pieces = self._callee.call(self._answer, header, blob)
-        return reply, b"".join(bytes(piece) for piece in pieces)
 
 
 @dataclass(frozen=True)

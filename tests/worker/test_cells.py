@@ -1,10 +1,13 @@
 """Cells run as in a notebook: their outputs are nbformat's, bounded, and nothing reaches the process's own streams."""
 
+# ruff: noqa: E501 - a cell reads best on one line
+
 from __future__ import annotations
 
 import builtins
 import json
 import os
+import pdb
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,29 +21,42 @@ import pytest
 from autograder.worker.cells import DROPPED, Cells
 
 CAP = 1 << 16
-SHELL = Cells()
 
 Run = Callable[..., dict[str, Any]]
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:To exit"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),
+    pytest.mark.filterwarnings("ignore:w$"),  # a cell's own
+]
+
+
+@pytest.fixture(scope="module")
+def cells() -> Iterator[Cells]:
+    """One shell for all tests; while they run, its namespace is the main module."""
+    main = sys.modules["__main__"]
+    yield Cells()
+    sys.modules["__main__"] = main
+
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(cells: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run cells, one after the other, in a fresh namespace; the last one's reply comes back."""
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     streams = sys.stdin, sys.stdout, sys.stderr
     given = builtins.input
-    SHELL.attach()
-    SHELL.shell.reset(new_session=True)
-    SHELL.shell.execution_count = 1
+    cells.attach()
+    cells.shell.reset(new_session=True)
+    cells.shell.execution_count = 1
     number = 0
 
     def run(*sources: str, cap: int = CAP) -> dict[str, Any]:
         nonlocal number
-        SHELL.cap = cap
+        cells.cap = cap
         for source in sources:
             number += 1
-            reply = json.loads(json.dumps(SHELL.run(source, number)))
+            reply = json.loads(json.dumps(cells.run(source, number)))
         return reply
 
     yield run
@@ -70,7 +86,13 @@ def size(reply: dict[str, Any]) -> int:
 def test_every_kind_of_output_is_what_nbformat_expects(run: Run) -> None:
     source = "import sys\nprint('a')\nprint('b', file=sys.stderr)\ndisplay(1)\n2"
     shown = [*run(source)["outputs"], *run("1 / 0")["outputs"]]
-    assert [output["output_type"] for output in shown] == ["stream", "stream", "display_data", "execute_result", "error"]
+    assert [output["output_type"] for output in shown] == [
+        "stream",
+        "stream",
+        "display_data",
+        "execute_result",
+        "error",
+    ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=shown)])
     nbformat.validate(notebook)
 
@@ -104,14 +126,18 @@ def test_clear_output_drops_what_was_shown(run: Run) -> None:
 
 
 def test_a_progress_bar_that_clears_its_output_does_not_use_up_the_cell(run: Run) -> None:
-    source = "from IPython.display import clear_output\nfor i in range(50):\n    clear_output()\n    print(i, 'x' * 10_000)"
+    source = (
+        "from IPython.display import clear_output\nfor i in range(50):\n    clear_output()\n    print(i, 'x' * 10_000)"
+    )
     reply = run(source)
     assert text(reply).startswith("49 x")
     assert text(reply, "stderr") == ""
 
 
 def test_figures_are_shown(run: Run) -> None:
-    reply = run("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1))\nplt.plot([1, 2])\nplt.show()")
+    reply = run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.figure(figsize=(1, 1))\nplt.plot([1, 2])\nplt.show()"
+    )
     assert reply["ok"]
     assert reply["outputs"][-1]["data"]["image/png"].startswith("iVBOR")
 
@@ -283,8 +309,10 @@ def test_the_standard_input_is_empty(run: Run) -> None:
     assert result(run("import sys\nsys.stdin.read()")) == "''"
 
 
-@pytest.mark.parametrize("source", ["breakpoint()", "import pdb\npdb.set_trace()", "%debug"])
-def test_debuggers_do_not_wait(run: Run, source: str) -> None:
+@pytest.mark.parametrize("source", ["breakpoint()", "import pdb\npdb.Pdb().set_trace()", "%debug"])
+def test_debuggers_do_not_wait(run: Run, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pdb.set_trace", lambda **_: pdb.Pdb().set_trace())  # pytest has put its own there
+    monkeypatch.setattr("sys.breakpointhook", sys.__breakpointhook__)
     run("1 / 0", source)
     assert run("1")["ok"]
 
@@ -296,7 +324,14 @@ def test_await_works_at_the_top_level(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["sys.stdout = None", "sys.stdout = sys.stderr = None", "sys.stdout = 5", "sys.stdout.close()", "sys.stderr.close()", "del sys.stdout"],
+    [
+        "sys.stdout = None",
+        "sys.stdout = sys.stderr = None",
+        "sys.stdout = 5",
+        "sys.stdout.close()",
+        "sys.stderr.close()",
+        "del sys.stdout",
+    ],
 )
 def test_a_cell_that_breaks_its_streams_does_not_break_the_next(run: Run, source: str) -> None:
     run(f"import sys\n{source}")
@@ -310,8 +345,18 @@ def test_output_can_be_redirected(run: Run) -> None:
 
 
 def test_nothing_reaches_the_processs_own_output(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
-    run("import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.write('c')\n5", "1 / 0", "x = (", "raise SystemExit")
-    run("import warnings\nwarnings.warn('w')", "%timeit -n1 -r1 1", "raise ExceptionGroup('g', [ValueError()])", "%nothing")
+    run(
+        "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.write('c')\n5",
+        "1 / 0",
+        "x = (",
+        "raise SystemExit",
+    )
+    run(
+        "import warnings\nwarnings.warn('w')",
+        "%timeit -n1 -r1 1",
+        "raise ExceptionGroup('g', [ValueError()])",
+        "%nothing",
+    )
     assert capfd.readouterr() == ("", "")
 
 
@@ -331,11 +376,15 @@ def test_what_is_printed_between_cells_is_dropped(run: Run) -> None:
 
 
 def test_the_source_of_a_cells_function_can_be_read(run: Run) -> None:
-    assert result(run("def f(x):\n    return x\nimport inspect\ninspect.getsource(f)")) == "'def f(x):\\n    return x\\n'"
+    assert (
+        result(run("def f(x):\n    return x\nimport inspect\ninspect.getsource(f)")) == "'def f(x):\\n    return x\\n'"
+    )
 
 
 def test_torch_can_compile_a_cells_function_to_torchscript(run: Run) -> None:
-    assert result(run("import torch\n@torch.jit.script\ndef f(x):\n    return x * 2\nf(torch.ones(1))")) == "tensor([2.])"
+    assert (
+        result(run("import torch\n@torch.jit.script\ndef f(x):\n    return x * 2\nf(torch.ones(1))")) == "tensor([2.])"
+    )
 
 
 def test_the_shell_is_there(run: Run) -> None:
@@ -347,8 +396,8 @@ def test_names_live_on_and_the_main_module_holds_them(run: Run) -> None:
     assert result(run("x = 5", "import __main__\n__main__.x, __name__")) == "(5, '__main__')"
 
 
-def test_a_cell_knows_its_own_file_names_alone(run: Run) -> None:
+def test_a_cell_knows_its_own_file_names_alone(run: Run, cells: Cells) -> None:
     run("x = 1")
-    assert SHELL.is_cell("<cell 1>")
-    assert not SHELL.is_cell(os.__file__)
-    assert not SHELL.is_cell("<cell 99999>")
+    assert cells.is_cell("<cell 1>")
+    assert not cells.is_cell(os.__file__)
+    assert not cells.is_cell("<cell 99999>")

@@ -14,6 +14,8 @@ FORWARD = "torch.nn.functional.multi_head_attention_forward"
 MODULE = "torch.nn.MultiheadAttention"
 NAMES = [SDPA, FORWARD, MODULE]
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
+
 HEAD = "import torch, math\nimport torch.nn.functional as F\nfrom torch import nn\n"
 MHA = "mha = nn.MultiheadAttention(4, 2, batch_first=True).eval()\nx = torch.ones(1, 3, 4)\n"
 NO_GRAD = "def no_grad(f, *args):\n    with torch.no_grad():\n        return f(*args)\n"

@@ -1,0 +1,239 @@
+"""The finished article is found in the source by whatever name the answer reaches it; what it doesn't reach is none."""
+
+# ruff: noqa: E501 - a cell reads best on one line
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from autograder.channel.proxy import ForbiddenCall
+from autograder.examiner.forbidden import find_forbidden
+
+SDPA = "torch.nn.functional.scaled_dot_product_attention"
+MODULE = "torch.nn.MultiheadAttention"
+NAMES = [SDPA, "torch.nn.functional.multi_head_attention_forward", MODULE]
+
+HEAD = "import torch, math, importlib\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch import nn as net\n"
+
+
+def found(*cells: str, names: list[str] = NAMES) -> ForbiddenCall | None:
+    return find_forbidden([HEAD, *cells], "answer", names)
+
+
+def answer(body: str) -> str:
+    return "def answer(q, k, v):\n" + "\n".join("    " + line for line in body.split("\n"))
+
+
+BODIES = {
+    "plain": "return F.scaled_dot_product_attention(q, k, v)",
+    "in_full": "return torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+    "module_alias": "return net.functional.scaled_dot_product_attention(q, k, v)",
+    "local_import": "import torch.nn.functional as G\nreturn G.scaled_dot_product_attention(q, k, v)",
+    "local_import_in_full": "import torch.nn.functional\nreturn torch.nn.functional.scaled_dot_product_attention(q, k, v)",
+    "local_from_import": "from torch.nn.functional import scaled_dot_product_attention\nreturn scaled_dot_product_attention(q, k, v)",
+    "local_from_import_as": "from torch.nn.functional import scaled_dot_product_attention as f\nreturn f(q, k, v)",
+    "local_from_nn": "from torch.nn import functional\nreturn functional.scaled_dot_product_attention(q, k, v)",
+    "import_in_a_branch": "if True:\n    from torch.nn import functional as G\nreturn G.scaled_dot_product_attention(q, k, v)",
+    "getattr": "return getattr(F, 'scaled_dot_product_attention')(q, k, v)",
+    "getattr_in_pieces": "return getattr(F, 'scaled_' + 'dot_' + 'product_attention')(q, k, v)",
+    "getattr_f_string": "return getattr(F, f\"scaled_{'dot'}_product_attention\")(q, k, v)",
+    "getattr_twice": "return getattr(getattr(nn, 'functional'), 'scaled_dot_product_attention')(q, k, v)",
+    "getattr_with_default": "return getattr(F, 'scaled_dot_product_attention', None)(q, k, v)",
+    "import_module": "return importlib.import_module('torch.nn.functional').scaled_dot_product_attention(q, k, v)",
+    "dunder_import": "return __import__('torch').nn.functional.scaled_dot_product_attention(q, k, v)",
+    "dunder_import_of_a_submodule": "return __import__('torch.nn').nn.functional.scaled_dot_product_attention(q, k, v)",
+    "private_builtin": "return torch._C._nn.scaled_dot_product_attention(q, k, v)",
+    "private_math": "return torch._scaled_dot_product_attention_math(q, k, v)[0]",
+    "private_kernel": "return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]",
+    "private_module_kernel": "return torch._native_multi_head_attention(q, k, v)",
+    "operator": "return torch.ops.aten.scaled_dot_product_attention.default(q, k, v)",
+    "class": "return nn.MultiheadAttention(8, 2)(q, k, v)[0]",
+    "class_elsewhere": "return torch.nn.modules.activation.MultiheadAttention(8, 2)(q, k, v)[0]",
+    "forward": "return F.multi_head_attention_forward(q, k, v)",
+    "local_alias_of_the_module": "G = F\nH = G\nreturn H.scaled_dot_product_attention(q, k, v)",
+    "local_alias_of_the_function": "f = F.scaled_dot_product_attention\nreturn f(q, k, v)",
+    "local_alias_by_tuple": "G, scale = F, 2\nreturn G.scaled_dot_product_attention(q, k, v)",
+    "local_module_by_import": "G = importlib.import_module('torch.nn.functional')\nreturn G.scaled_dot_product_attention(q, k, v)",
+    "walrus": "return (f := F.scaled_dot_product_attention)(q, k, v)",
+    "walrus_of_the_module": "return (G := F).scaled_dot_product_attention(q, k, v)",
+    "walrus_before": "if (G := F):\n    return G.scaled_dot_product_attention(q, k, v)",
+    "lambda": "return (lambda *a: F.scaled_dot_product_attention(*a))(q, k, v)",
+    "inner_function": "def inner():\n    return F.scaled_dot_product_attention(q, k, v)\nreturn inner()",
+    "inner_function_with_outer_alias": "G = F\ndef inner():\n    return G.scaled_dot_product_attention(q, k, v)\nreturn inner()",
+    "inner_argument_of_the_modules_name": "g = lambda F: F\nreturn F.scaled_dot_product_attention(q, k, v)",
+    "comprehension": "return [f(q, k, v) for f in [F.scaled_dot_product_attention]][0]",
+    "dict": "return {'f': F.scaled_dot_product_attention}['f'](q, k, v)",
+    "with": "with torch.no_grad():\n    return F.scaled_dot_product_attention(q, k, v)",
+    "unreached_branch": "if False:\n    return F.scaled_dot_product_attention(q, k, v)",
+    "partial": "import functools\nreturn functools.partial(F.scaled_dot_product_attention, q)(k, v)",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_answers_own_call_is_found(name: str) -> None:
+    call = found(answer(BODIES[name]))
+    assert call is not None
+    assert call.name in NAMES
+    assert call.line is not None
+
+
+REACHED = {
+    "from_import": ["from torch.nn.functional import scaled_dot_product_attention as attend", answer("return attend(q, k, v)")],
+    "star_import": ["from torch.nn.functional import *", answer("return scaled_dot_product_attention(q, k, v)")],
+    "helper": ["def helper(*a):\n    return F.scaled_dot_product_attention(*a)", answer("return helper(q, k, v)")],
+    "helper_of_a_helper": [
+        "def a(*x):\n    return F.scaled_dot_product_attention(*x)",
+        "def b(*x):\n    return a(*x)",
+        answer("return b(q, k, v)"),
+    ],
+    "helper_defined_later": [answer("return helper(q, k, v)"), "def helper(*a):\n    return F.scaled_dot_product_attention(*a)"],
+    "alias": ["attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "alias_of_the_module": ["G = torch.nn\nH = G.functional", answer("return H.scaled_dot_product_attention(q, k, v)")],
+    "alias_by_tuple": ["attend, scale = F.scaled_dot_product_attention, 2", answer("return attend(q, k, v)")],
+    "annotated": ["attend: object = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "chained_assignment": ["a = b = F.scaled_dot_product_attention", answer("return a(q, k, v)")],
+    "walrus": ["print(attend := F.scaled_dot_product_attention)", answer("return attend(q, k, v)")],
+    "for": ["for attend in [F.scaled_dot_product_attention]:\n    pass", answer("return attend(q, k, v)")],
+    "lambda": ["attend = lambda *a: F.scaled_dot_product_attention(*a)", answer("return attend(q, k, v)")],
+    "answer_is_a_lambda": ["answer = lambda q, k, v: F.scaled_dot_product_attention(q, k, v)"],
+    "answer_is_the_function": ["answer = F.scaled_dot_product_attention"],
+    "answer_is_imported": ["from torch.nn.functional import scaled_dot_product_attention as answer"],
+    "answer_is_an_object": ["class A:\n    def __call__(self, q, k, v):\n        return F.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
+    "answer_is_a_partial": ["import functools\nanswer = functools.partial(F.scaled_dot_product_attention, scale=1)"],
+    "class_attribute": ["class H:\n    attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
+    "attribute_set_later": ["class H: pass\nH.attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
+    "dict": ["fs = {'a': F.scaled_dot_product_attention}", answer("return fs['a'](q, k, v)")],
+    "dict_filled_later": ["fs = {}", "fs['a'] = F.scaled_dot_product_attention", answer("return fs['a'](q, k, v)")],
+    "list_filled_later": ["fs = []\nfs.append(F.scaled_dot_product_attention)", answer("return fs[0](q, k, v)")],
+    "list_extended": ["fs = [F.scaled_dot_product_attention]\nfs += [abs]", answer("return fs[0](q, k, v)")],
+    "default_argument": ["def answer(q, k, v, attend=F.scaled_dot_product_attention):\n    return attend(q, k, v)"],
+    "decorator": [
+        "def instead(f):\n    return F.scaled_dot_product_attention",
+        "@instead\ndef answer(q, k, v):\n    return q",
+    ],
+    "global": ["def setup():\n    global attend\n    attend = F.scaled_dot_product_attention\nsetup()", answer("return attend(q, k, v)")],
+    "try": ["try:\n    from torch.nn.functional import scaled_dot_product_attention as attend\nexcept ImportError:\n    attend = None", answer("return attend(q, k, v)")],
+    "branch": ["attend = None\nif torch:\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "branch_before": ["attend = F.scaled_dot_product_attention\nif not torch:\n    attend = None", answer("return attend(q, k, v)")],
+    "with": ["with torch.no_grad():\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "redefined": [answer("return q"), answer("return F.scaled_dot_product_attention(q, k, v)")],
+    "module_object": ["mha = nn.MultiheadAttention(8, 2)", answer("return mha(q, k, v)[0]")],
+    "inherited": ["class M(nn.MultiheadAttention): pass", answer("return M(8, 2)(q, k, v)[0]")],
+    "with_magics": ["%matplotlib inline\n!pip list\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "indented_magic": ["if True:\n    %matplotlib inline\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "cell_magic": ["%%time\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "a_line_that_begins_with_a_percent_sign": ["x = (7\n     % 4)\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "async": ["async def helper(*a):\n    return F.scaled_dot_product_attention(*a)", answer("return helper(q, k, v)")],
+    "a_cell_beside_it_is_broken": ["def broken(:\n", answer("return F.scaled_dot_product_attention(q, k, v)")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_a_call_by_way_of_other_cells_is_found(name: str) -> None:
+    call = found(*REACHED[name])
+    assert call is not None
+    assert call.name in NAMES
+
+
+INNOCENT = {
+    "comment": [answer("# F.scaled_dot_product_attention(q, k, v)\nreturn q")],
+    "string": [answer("print('F.scaled_dot_product_attention(q, k, v)')\nreturn q")],
+    "docstring": [answer("'''Like torch.nn.functional.scaled_dot_product_attention.'''\nreturn q")],
+    "annotation": ["def answer(q: nn.MultiheadAttention, k, v) -> 'F.scaled_dot_product_attention':\n    x: nn.MultiheadAttention = q\n    return x"],
+    "own_function_of_that_name": ["def scaled_dot_product_attention(q, k, v):\n    return q", answer("return scaled_dot_product_attention(q, k, v)")],
+    "own_class_of_that_name": ["class MultiheadAttention(nn.Module):\n    pass", answer("return MultiheadAttention()(q)")],
+    "own_method_of_that_name": ["class M:\n    def scaled_dot_product_attention(self, q):\n        return q", answer("return M().scaled_dot_product_attention(q)")],
+    "own_function_after_the_import": [
+        "from torch.nn.functional import scaled_dot_product_attention as attend",
+        "def attend(q, k, v):\n    return q",
+        answer("return attend(q, k, v)"),
+    ],
+    "own_function_after_a_star_import": [
+        "from torch.nn.functional import *",
+        "def scaled_dot_product_attention(q, k, v):\n    return q",
+        answer("return scaled_dot_product_attention(q, k, v)"),
+    ],
+    "star_import_of_something_else": ["from math import *", answer("return scaled_dot_product_attention(q, k, v)")],
+    "unreached_helper": ["def helper(*a):\n    return F.scaled_dot_product_attention(*a)", answer("return q")],
+    "comparison_outside": [answer("return q"), "q = torch.ones(1, 2, 2)\nassert torch.allclose(answer(q, q, q), F.scaled_dot_product_attention(q, q, q))"],
+    "comparison_function": [answer("return q"), "def compare(q):\n    return answer(q, q, q) - F.scaled_dot_product_attention(q, q, q)"],
+    "local_variable_named_F": [answer("F = q @ k\nreturn F.scaled_dot_product_attention")],
+    "argument_named_F": ["def answer(q, k, F):\n    return F.scaled_dot_product_attention"],
+    "argument_named_like_an_alias": ["attend = F.scaled_dot_product_attention", "def answer(q, attend, v):\n    return attend"],
+    "method_argument_named_like_an_alias": ["attend = F.scaled_dot_product_attention", "class A:\n    def __call__(self, q, attend, v):\n        return attend\nanswer = A()"],
+    "comprehension_variable_named_like_an_alias": ["attend = F.scaled_dot_product_attention", answer("return [attend for attend in q]")],
+    "local_function_named_like_an_alias": ["attend = F.scaled_dot_product_attention", answer("def attend(q):\n    return q\nreturn attend(q)")],
+    "local_of_another_function": ["if True:\n    def other():\n        helper = F.scaled_dot_product_attention", "def helper(q):\n    return q", answer("return helper(q)")],
+    "dead_import": ["from torch.nn.functional import scaled_dot_product_attention", answer("return q")],
+    "dead_local_import": [answer("from torch.nn.functional import scaled_dot_product_attention\nreturn q")],
+    "the_other_half_of_a_tuple": ["mine, theirs = abs, F.scaled_dot_product_attention", answer("return mine(q)")],
+    "other_functions": [answer("return F.softmax(q @ k.mT / math.sqrt(2), dim=-1) @ v")],
+    "keyword_of_that_name": [answer("return dict(scaled_dot_product_attention=q)")],
+    "no_answer": ["x = F.scaled_dot_product_attention"],
+    "answer_by_recursion": [answer("return answer(q, k, v)")],
+    "aliases_in_a_circle": ["a = b\nb = a", answer("return a.scaled_dot_product_attention(q)")],
+    "an_alias_of_itself": ["a = a.b", answer("return a.scaled_dot_product_attention(q)")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_what_the_answer_does_not_call_is_no_offence(name: str) -> None:
+    assert found(*INNOCENT[name]) is None
+
+
+def test_the_name_and_the_line_in_its_cell_are_told() -> None:
+    helper = "x = 1\ndef helper(*a):\n    y = 2\n    return F.scaled_dot_product_attention(*a)"
+    assert found(helper, answer("return helper(q, k, v)")) == ForbiddenCall(SDPA, 4)
+    assert found("attend = nn.MultiheadAttention", answer("z = 1\nreturn attend(8, 2)(q)")) == ForbiddenCall(MODULE, 1)
+
+
+def test_only_what_is_forbidden_is_found() -> None:
+    body = answer("return F.scaled_dot_product_attention(q, k, v)")
+    assert found(body, names=[]) is None
+    assert found(body, names=["torch.bmm"]) is None
+    assert found(answer("return torch.bmm(q, k)"), names=["torch.bmm"]) == ForbiddenCall("torch.bmm", 2)
+
+
+def test_other_packages_can_be_forbidden() -> None:
+    source = answer("import flash_attn\nreturn flash_attn.flash_attn_func(q, k, v)")
+    assert found(source, names=["flash_attn.flash_attn_func"]) == ForbiddenCall("flash_attn.flash_attn_func", 3)
+
+
+HOSTILE = {
+    "brackets": "[" * 1_000_000,
+    "balanced_brackets": "x = " + "[" * 90 + "]" * 90,
+    "minus_signs": "x = " + "-" * 500_000 + "1",
+    "nuls": "\0" * 1000,
+    "surrogates": "x = '\ud800'\ny = \udfff",
+    "attributes": "def answer(q):\n    return q" + ".a" * 2_000,
+    "many_attributes": "def answer(q):\n    return q" + ".a" * 200_000,
+    "calls": "def answer(q):\n    return q" + "()" * 2_000,
+    "additions": "def answer(q):\n    return getattr(q, " + "+".join(["'a'"] * 900) + ")",
+    "many_additions": "x = " + "+".join(["'a'"] * 100_000),
+    "getattrs": "def answer(q):\n    return " + "getattr(" * 80 + "q" + ", 'a')" * 80,
+    "lambdas": "answer = " + "lambda: " * 900 + "1",
+    "elifs": "def answer(q):\n    if q: pass\n" + "    elif q: pass\n" * 900,
+    "nested_ifs": "".join("  " * n + "if x:\n" for n in range(45)) + "  " * 45 + "answer = x",
+    "nested_functions": "".join("  " * n + f"def answer{n or ''}(q):\n" for n in range(45)) + "  " * 45 + "pass",
+    "aliases": "a0 = x\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(5_000)) + "answer = lambda: a5000.b",
+    "aliases_in_branches": "if x:\n" + "    a = a.b, a.c\n" * 3_000 + "answer = lambda: [" + "a.d, " * 3_000 + "]",
+    "circles_in_branches": "if x:\n" + "    a = b.c\n    b = a.c\n" * 40 + "answer = lambda: a.d",
+    "helpers": "".join(f"def f{n}(): f{n + 1}()\n" for n in range(5_000)) + "answer = f0",
+    "everything_reaches_everything": "".join(
+        f"def f{n}(): {', '.join(f'f{m}' for m in range(100))}\n" for n in range(100)
+    )
+    + "answer = f0",
+    "odd_escapes": r"answer = '\d\q'",
+    "form_feeds": "\f\f answer = 1\r\n\x1a",
+    "huge_number": "answer = " + "9" * 10_000,
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_source_raises_nothing_and_takes_no_time(name: str) -> None:
+    started = time.monotonic()
+    assert found(HOSTILE[name]) is None
+    assert time.monotonic() - started < 5
