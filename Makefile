@@ -34,7 +34,7 @@ types: $(STAMP)
 	@$(VENV)/bin/mypy
 
 lab: $(STAMP)
-	@$(VENV)/bin/jupyter lab --notebook-dir release $(if $(filter 0,$(shell id -u)),--allow-root)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir release $(if $(filter 0,$(shell id -u)),--allow-root)
 
 release: $(STAMP)
 	@$(VENV)/bin/autograder release

@@ -11,11 +11,18 @@ import socket
 from typing import Any
 
 from autograder.channel import frames
+from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, Reply
 from autograder.worker.cells import Cells
 from autograder.worker.watch import Sighting, watching
 
-WARM_UP = ("1 + 1", "print('warm')", "1 / 0", "def f(x):\n    return x\nf(2)", "import math\nmath.pi")
+WARM_UP = (
+    "1 + 1",
+    "print('warm')",
+    "1 / 0",
+    "import torch\ntorch.ones(2, 2, requires_grad=True)",
+    "def rehearsal(x):\n    return torch.nn.Identity()(torch.softmax(x @ x.mT, dim=-1))",
+)
 
 
 def preload() -> Cells:
@@ -32,6 +39,7 @@ def preload() -> Cells:
     cells.attach()
     for number, source in enumerate(WARM_UP):
         cells.run(source, number)
+    _rehearse(_Worker(cells))
     cells.shell.reset(new_session=True)
     cells.shell.execution_count = 1
     return cells
@@ -94,6 +102,21 @@ class _Worker:
             return "missing"
         value = self._cells.shell.user_ns[name]
         return "callable" if callable(value) else type(value).__name__[:100]
+
+
+def _rehearse(worker: _Worker) -> None:
+    """One call with gradients and a watch, as an examiner makes it, of the function that `WARM_UP` defines."""
+    import torch
+
+    arguments, gradient = Encoder(whole=True), Encoder()
+    call: dict[str, Any] = {"op": "call", "id": 0, "name": "rehearsal", "seed": 0, "free": []}
+    call.update(watch=["torch.nn.Linear"], kwargs=arguments.value({}))
+    call["args"] = arguments.value((torch.ones(1, 2, 2, requires_grad=True),))
+    gradient.value(torch.ones(1, 2, 2))
+    for header, encoder in ((call, arguments), ({"op": "backward", "call": 0, "outputs": [1]}, gradient)):
+        tables, blobs = encoder.tables()
+        reply, _ = worker.answer(header | tables, bytearray(b"".join(blobs)))
+        assert "raised" not in reply, reply
 
 
 def _warm_torch() -> None:

@@ -1,0 +1,67 @@
+"""The door's side of the examiner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from autograder.examiner.client import Examiner
+from autograder.examiner.job import Job
+from autograder.grading import Grader
+from autograder.mend import mend
+from autograder.notebook import read_notebook
+from tests.engine import ATTENTION, GOOD, PROJECTION, ROOT, SEED, answered, course, with_cell
+
+HIDDEN = ROOT / "tests" / "hidden"
+
+
+def test_in_tier_c_the_same_notebook_earns_the_same_points() -> None:
+    mended = mend(read_notebook(course().source_notebook("attention")), course(), "attention")
+    job = Job("attention", mended.cells, mended.exercises, SEED, course().limits)
+    with Examiner(HIDDEN, "C") as examiner:
+        lane = examiner.lane()
+        examined = lane.examine(job)
+        lane.close()
+    assert examined.confinement == "none"
+    assert [exercise.score for exercise in examined.exercises] == [4, 16]
+
+
+def test_a_worker_imports_nothing_that_its_zygote_has_not(grader: Grader) -> None:
+    notebook = answered(project_qkv=PROJECTION, **{ATTENTION: GOOD})
+    notebook = with_cell(notebook, 0, "import sys\nmodules_before = set(sys.modules)")
+    notebook = with_cell(notebook, len(notebook.cells), "print(sorted(set(sys.modules) - modules_before))")
+    examined = grader.grade(notebook, "attention", SEED).examined
+    assert examined is not None
+    [output] = examined.outputs[max(examined.outputs)]
+    assert output["text"] == "[]\n"
+
+
+def test_nothing_is_left_when_the_door_is_killed() -> None:
+    script = (
+        "import time\nfrom pathlib import Path\nfrom autograder.examiner.client import Examiner\n"
+        f"examiner = Examiner(Path({str(HIDDEN)!r}), 'ABC')\nlane = examiner.lane()\n"
+        "print(examiner._process.pid, lane._pid, flush=True)\ntime.sleep(60)\n"
+    )
+    door = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert door.stdout is not None
+    pids = [int(pid) for pid in door.stdout.readline().split()]
+    assert len(pids) == 2 and all(_runs(pid) for pid in pids)
+    door.send_signal(signal.SIGKILL)
+    door.wait()
+    deadline = time.monotonic() + 10
+    while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(_runs(pid) for pid in pids)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and is no zombie that nobody has buried yet."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
