@@ -125,9 +125,7 @@ def _grade_assignment(
             _print_json({"student": submission.student} | result.report.public(translations))
     if not options.json:
         console = _console(sys.stdout)
-        console.print(
-            f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False
-        )
+        console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
         show_class(rows, console, translations)
     return sum(row.report.status == "ungraded" for row in rows)
 

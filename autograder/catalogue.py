@@ -61,9 +61,7 @@ def _answers(path: Path, exercise: str) -> list[Answer]:
         else:
             source = arguments["source"]
         answers.append(
-            Answer(
-                arguments["id"], source, arguments.get("caught_by", ""), "unnamed_because" not in arguments
-            )
+            Answer(arguments["id"], source, arguments.get("caught_by", ""), "unnamed_because" not in arguments)
         )
     return answers
 

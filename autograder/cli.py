@@ -70,9 +70,7 @@ def _add_check(commands: Any) -> None:
         epilog=CHECK_CODES + "; with several notebooks, the highest",
     )
     command.add_argument("notebook", nargs="+", type=Path, metavar="NOTEBOOK", help="a notebook file")
-    command.add_argument(
-        "--assignment", metavar="NAME", help="its assignment (default: recognised from the cells)"
-    )
+    command.add_argument("--assignment", metavar="NAME", help="its assignment (default: recognised from the cells)")
     _add_output(command, "print JSON alone on stdout, one object a line for each notebook")
     command.set_defaults(run=_commands.check)
 
@@ -137,9 +135,7 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _add_assignments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "assignments", nargs="*", metavar="ASSIGNMENT", help="a name from course.yml (default: all)"
-    )
+    command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="a name from course.yml (default: all)")
 
 
 def _add_workers(command: argparse.ArgumentParser) -> None:

@@ -29,17 +29,13 @@ Tier = Literal["A", "B", "C"]
 
 # Each description completes the sentence "<key> must be ...".
 Text = Annotated[str, Meta(min_length=1, description="a text")]
-Language = Annotated[
-    str, Meta(pattern=r"^[a-z]{2,3}(_[A-Z]{2})?$", description="a language such as en or zh_CN")
-]
+Language = Annotated[str, Meta(pattern=r"^[a-z]{2,3}(_[A-Z]{2})?$", description="a language such as en or zh_CN")]
 Seconds = Annotated[float, Meta(gt=0, le=86400, description="a number of seconds above 0 and at most 86400")]
 Restarts = Annotated[int, Meta(ge=0, le=100, description="a whole number from 0 to 100")]
 Kilobytes = Annotated[int, Meta(ge=1, le=1_048_576, description="a whole number from 1 to 1048576")]
 Megabytes = Annotated[int, Meta(ge=1, le=1_048_576, description="a whole number from 1 to 1048576")]
 # Below this `import torch` itself fails, and every student would get 0 for it.
-WorkerMegabytes = Annotated[
-    int, Meta(ge=1024, le=1_048_576, description="a whole number from 1024 to 1048576")
-]
+WorkerMegabytes = Annotated[int, Meta(ge=1024, le=1_048_576, description="a whole number from 1024 to 1048576")]
 Minutes = Annotated[int, Meta(ge=1, le=10_000, description="a whole number from 1 to 10000")]
 Due = Annotated[datetime.datetime, Meta(description="a date and time such as 2026-12-20T23:59:00+08:00")]
 RequiredTier = Annotated[Tier, Meta(description="A, B or C")]
@@ -133,8 +129,7 @@ def find_course(start: Path) -> Path:
         if (folder / COURSE_FILE).is_file():
             return folder
     raise CourseError(
-        f"there is no {COURSE_FILE} in {start} or above it; "
-        "go into the course's folder, or name it with --course."
+        f"there is no {COURSE_FILE} in {start} or above it; go into the course's folder, or name it with --course."
     )
 
 
@@ -177,8 +172,7 @@ def course_seed(course: Course) -> int:
         if text.isdecimal() and len(text) <= 10 and int(text) < SEED_LIMIT:
             return int(text)
         raise CourseError(
-            f"{path} does not hold a whole number below {SEED_LIMIT}; "
-            "restore it, or delete it to draw a new seed."
+            f"{path} does not hold a whole number below {SEED_LIMIT}; restore it, or delete it to draw a new seed."
         )
     return drawn
 

@@ -58,9 +58,7 @@ class Grader:
         """What each exercise is worth, by assignment, as its checks declare it."""
         return self._examiner.points
 
-    def grade(
-        self, submission: Path | Notebook, assignment: str | None, seed: int, only: str | None = None
-    ) -> Graded:
+    def grade(self, submission: Path | Notebook, assignment: str | None, seed: int, only: str | None = None) -> Graded:
         """Grade one notebook; what can't be read or graded is told in the report, never raised.
 
         Args:
@@ -92,9 +90,7 @@ class Grader:
         only: str | None = None,
     ) -> Iterator[Graded]:
         """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
-        yield from self._pool.map(
-            lambda submission: self.grade(submission, assignment, seed, only), submissions
-        )
+        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed, only), submissions)
 
     def close(self) -> None:
         """End the examiner and its workers."""

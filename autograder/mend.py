@@ -91,11 +91,7 @@ def _read_once(path: Path, changed: int) -> Notebook:
 
 def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[Cell]:
     """The code cells to run, in order, with the course's own cells as they were released."""
-    own = {
-        cell.grade_id: cell
-        for cell in released.cells
-        if cell.kind == "code" and cell.is_locked and cell.grade_id
-    }
+    own = {cell.grade_id: cell for cell in released.cells if cell.kind == "code" and cell.is_locked and cell.grade_id}
     shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
     cells: list[Cell] = []
     met: set[str] = set()
@@ -104,9 +100,7 @@ def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) ->
         if original is not None and original.grade_id not in met:
             met.add(original.grade_id or "")
             if original.source.strip() != cell.source.strip() or cell.kind != "code":
-                repairs.append(
-                    message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id)
-                )
+                repairs.append(message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id))
             cells.append(_with_source(cell, original.source))
         elif cell.kind == "code" and cell.source.strip() and cell.source.strip() not in shown:
             cells.append(cell)
@@ -170,6 +164,4 @@ def _parsed(source: str) -> list[ast.stmt]:
 
 def _with_source(cell: Cell, source: str, index: int | None = None) -> Cell:
     number = cell.index if index is None else index
-    return Cell(
-        number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked
-    )
+    return Cell(number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked)

@@ -107,9 +107,7 @@ def exercises_of(cells: Iterable[Cell]) -> dict[str, ExerciseCells]:
             name = cell.grade_id.removeprefix(TEST_PREFIX)
             names[name] = None
             graded.setdefault(name, []).append(cell)
-    return {
-        name: ExerciseCells(name, tuple(answers.get(name, ())), tuple(graded.get(name, ()))) for name in names
-    }
+    return {name: ExerciseCells(name, tuple(answers.get(name, ())), tuple(graded.get(name, ()))) for name in names}
 
 
 def _content(path: Path) -> bytes:
@@ -140,9 +138,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise UnusableNotebook(f"{path} is not a notebook: it is not text.") from None
     except json.JSONDecodeError as fault:
-        raise UnusableNotebook(
-            f"{path} is not a notebook: line {fault.lineno} is not JSON ({fault.msg})."
-        ) from None
+        raise UnusableNotebook(f"{path} is not a notebook: line {fault.lineno} is not JSON ({fault.msg}).") from None
     except (ValueError, RecursionError):  # a number of 5,000 digits; brackets nested 100,000 deep
         raise UnusableNotebook(f"{path} is not a notebook: its JSON holds absurd values.") from None
     if not isinstance(document, dict):

@@ -46,9 +46,7 @@ class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader shi
     ).tag(config=True)
     end_stub_delimeter = Unicode("END STUB", help="The delimiter marking the end of a stub").tag(config=True)
 
-    def preprocess_cell(
-        self, cell: NotebookNode, resources: Any, cell_index: int
-    ) -> tuple[NotebookNode, Any]:
+    def preprocess_cell(self, cell: NotebookNode, resources: Any, cell_index: int) -> tuple[NotebookNode, Any]:
         """Clear one cell.
 
         Raises:
@@ -56,9 +54,7 @@ class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader shi
         """
         try:
             if self.enforce_metadata and not utils.is_solution(cell) and len(self._regions(cell.source)) > 1:
-                raise CourseError(
-                    "a solution stands here, but nbgrader has not marked the cell as a solution"
-                )
+                raise CourseError("a solution stands here, but nbgrader has not marked the cell as a solution")
             cell, resources = super().preprocess_cell(cell, resources, cell_index)
         except CourseError as fault:
             notebook = resources.get("metadata", {}).get("name", "the notebook")
@@ -93,9 +89,7 @@ class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader shi
             within = regions[-1].kind
             if begin:
                 if within != "text":
-                    raise CourseError(
-                        f"BEGIN {begin.upper()} stands before the END {within.upper()} of another"
-                    )
+                    raise CourseError(f"BEGIN {begin.upper()} stands before the END {within.upper()} of another")
                 if begin == "stub" and not _is_after_solution(regions):
                     raise CourseError("BEGIN STUB must follow the END SOLUTION that it stands for")
                 regions.append(_Region(begin, indent=line[: len(line) - len(line.lstrip())]))
@@ -151,9 +145,7 @@ def make_release(source: Path) -> str:
         raise CourseError(f"{source}: {cause}.") from None
     for mark in ("BEGIN SOLUTION", "END SOLUTION", "BEGIN STUB", "END STUB"):
         if mark in text:
-            raise CourseError(
-                f"{source}: the release would still hold '{mark}'; write it in solution cells only."
-            )
+            raise CourseError(f"{source}: the release would still hold '{mark}'; write it in solution cells only.")
     return str(text)
 
 

@@ -21,9 +21,7 @@ WIDTH = 80
 BAR_WIDTH = 30
 
 # Characters that move the cursor, change colours, or reorder the text around them.
-_CONTROL = re.compile(
-    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)")
 
 Sign = Literal["passed", "failed", "not_attempted", "skipped", "trouble", "ungraded", "bar", "rest", "dot"]
@@ -64,9 +62,7 @@ class ClassRow:
     seconds: float
 
 
-def show_report(
-    report: GradeReport, console: Console, translations: gettext.NullTranslations | None = None
-) -> None:
+def show_report(report: GradeReport, console: Console, translations: gettext.NullTranslations | None = None) -> None:
     """Print one submission's report: the score, then each exercise with its checks and what to try next."""
     page = _Page(console, translations)
     page.headline(report)
@@ -140,9 +136,7 @@ class _Page:
     def exercise(self, exercise: ExerciseReport) -> None:
         self.console.print()
         by_hand = exercise.manual and exercise.score is None
-        score = (
-            self.say(N_("by hand")) if by_hand else f"{points(exercise.score)}/{points(exercise.max_score)}"
-        )
+        score = self.say(N_("by hand")) if by_hand else f"{points(exercise.score)}/{points(exercise.max_score)}"
         self._row(self.text(exercise.id, "bold"), score, "bold")
         if exercise.diagnosis is not None:
             self.line(self.render(exercise.diagnosis), "bold yellow", indent=2)
@@ -183,9 +177,7 @@ class _Page:
             cells += [f"{row.seconds:.1f} s", self._note(row.report)]
             table.add_row(*(self.text(cell) for cell in cells), style=complete)
         for place, (name, most) in enumerate(exercises.items(), start=1):
-            self.line(
-                self.say(N_("[{place}] {exercise}, out of {most}"), place=place, exercise=name, most=most)
-            )
+            self.line(self.say(N_("[{place}] {exercise}, out of {most}"), place=place, exercise=name, most=most))
         self.console.print()
         self._print(table)
 
@@ -257,9 +249,7 @@ class _Page:
         if mistakes:
             return ", ".join(mistakes)
         outcomes = {check.outcome for exercise in report.exercises for check in exercise.checks}
-        worst = [
-            outcome for outcome in _WORDS if outcome in outcomes and outcome not in ("passed", "skipped")
-        ]
+        worst = [outcome for outcome in _WORDS if outcome in outcomes and outcome not in ("passed", "skipped")]
         return self.say(_WORDS[worst[-1]]) if worst else ""
 
     def _print(self, item: Text | Padding | Table) -> None:

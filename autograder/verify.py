@@ -80,9 +80,7 @@ def prove(course: Course, assignment: str, grader: Grader, seed: int) -> Proof:
     for exercise, marked in _points_in(source).items():
         declared = grader.points[assignment].get(exercise)
         if declared != marked:
-            proof.problems.append(
-                f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite"
-            )
+            proof.problems.append(f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite")
     for exercise in course.assignment(assignment).exercises:
         _prove_exercise(course, assignment, exercise, grader, seed, source, proof)
     return proof

@@ -40,9 +40,7 @@ def main() -> int:
     if not all(one.report.complete for one in [*warm, *graded]):
         print("a submission did not earn full marks; the figures would mean nothing", file=sys.stderr)
         return 1
-    print(
-        f"wall clock per submission      {wall / options.count * 1e3:8.1f} ms ({options.workers} at a time)"
-    )
+    print(f"wall clock per submission      {wall / options.count * 1e3:8.1f} ms ({options.workers} at a time)")
     for part in ("total", "spawn", "cells", "channel", "checks", "diagnosis"):
         print(f"  {part:<28} {_median(graded, part) * 1e3:8.1f} ms")
     calls = statistics.median(one.examined.calls for one in graded if one.examined)

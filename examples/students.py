@@ -175,9 +175,7 @@ def submission(release: dict[str, Any], answers: dict[str, str]) -> str:
 
 def main() -> int:
     """Write all notebooks; with ``--check``, only tell whether they are as they would be written."""
-    release = json.loads(
-        (COURSE / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").read_text(encoding="utf-8")
-    )
+    release = json.loads((COURSE / "release" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").read_text(encoding="utf-8"))
     stale = []
     for student, answers in STUDENTS.items():
         path = COURSE / "examples" / "submissions" / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"

@@ -32,8 +32,7 @@ def release() -> Notebook:
 def answered(**answers: str) -> Notebook:
     """The release notebook with answers, by grade_id, in it."""
     cells = [
-        replace(cell, source=answers[cell.grade_id]) if cell.grade_id in answers else cell
-        for cell in release().cells
+        replace(cell, source=answers[cell.grade_id]) if cell.grade_id in answers else cell for cell in release().cells
     ]
     return replace(release(), path=Path("a student's.ipynb"), cells=tuple(cells))
 

@@ -31,9 +31,7 @@ def graded(path: Path, assignment: str | None, seed: int) -> GradeReport:
     kind = next((kind for kind in SCORES if kind in str(path)), "half")
     score = SCORES[kind]
     status = {"fault": "ungraded", "bad": "unusable"}.get(kind, "graded")
-    check = CheckReport(
-        "value", message("It doubles"), "passed" if score == 4 else "failed", score or 0.0, 4.0
-    )
+    check = CheckReport("value", message("It doubles"), "passed" if score == 4 else "failed", score or 0.0, 4.0)
     return GradeReport(
         notebook=str(path),
         assignment=assignment or "recognised",
@@ -106,23 +104,14 @@ def submitted(course_folder: Path) -> Path:
         (["fault", "bad", "full"], 3),
     ],
 )
-def test_check_ends_with_the_highest_code_of_its_notebooks(
-    grader: type[StandIn], names: list[str], code: int
-) -> None:
+def test_check_ends_with_the_highest_code_of_its_notebooks(grader: type[StandIn], names: list[str], code: int) -> None:
     assert main(["check", *names]) == code
 
 
-def test_check_prints_a_page_for_each_notebook(
-    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_prints_a_page_for_each_notebook(grader: type[StandIn], capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "full.ipynb", "half.ipynb"])
     out = capsys.readouterr().out
-    assert (
-        out.index("full.ipynb")
-        < out.index("4 of 4 points")
-        < out.index("half.ipynb")
-        < out.index("2 of 4 points")
-    )
+    assert out.index("full.ipynb") < out.index("4 of 4 points") < out.index("half.ipynb") < out.index("2 of 4 points")
 
 
 def test_check_json_prints_one_object_a_line_in_the_order_given(
@@ -143,15 +132,11 @@ def test_check_opens_one_grader_with_the_tier_of_the_course(grader: type[StandIn
     assert grader.opened == [("C", 1)]
 
 
-def test_check_takes_the_assignment_that_is_named(
-    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_takes_the_assignment_that_is_named(grader: type[StandIn], capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "full", "--json", "--assignment", "attention"])
     assert json.loads(capsys.readouterr().out)["assignment"] == "attention"
     assert main(["check", "full", "--assignment", "atention"]) == 2
-    assert (
-        capsys.readouterr().err == "autograder: course.yml has no assignment 'atention'; it has: attention.\n"
-    )
+    assert capsys.readouterr().err == "autograder: course.yml has no assignment 'atention'; it has: attention.\n"
 
 
 def test_the_seed_of_the_course_is_the_same_every_time(
@@ -163,9 +148,7 @@ def test_the_seed_of_the_course_is_the_same_every_time(
     assert len(seeds) == 1
 
 
-def test_a_name_that_is_not_utf_8_can_be_shown(
-    grader: type[StandIn], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_not_utf_8_can_be_shown(grader: type[StandIn], capsys: pytest.CaptureFixture[str]) -> None:
     name = os.fsdecode(b"full-\xff.ipynb")
     assert main(["check", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["notebook"] == name
@@ -195,9 +178,7 @@ def test_grade_prints_the_table_of_the_class(
     assert main(["grade", "attention", "--workers", "2"]) == 3  # dora's was not graded through our fault
     out, err = capsys.readouterr()
     assert out.startswith("Attention (attention)\n")
-    assert [
-        line.split()[:2] for line in out.splitlines() if line.startswith(("ada", "bob", "carl", "dora"))
-    ] == [
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith(("ada", "bob", "carl", "dora"))] == [
         ["ada-full", "4"],
         ["bob-half", "2"],
         ["carl-bad", "?"],
@@ -249,9 +230,7 @@ def test_a_lone_notebook_of_another_name_is_a_submission_too(submitted: Path) ->
     (folder / "attention.ipynb").rename(folder / "attention (1).ipynb")
     assert submissions(submitted, "attention")[0].path.name == "attention (1).ipynb"
     (folder / "scratch.ipynb").write_text("{}")
-    assert (
-        submissions(submitted, "attention")[0].path.name == "attention.ipynb"
-    )  # which is told to be missing
+    assert submissions(submitted, "attention")[0].path.name == "attention.ipynb"  # which is told to be missing
 
 
 def test_release_writes_and_checks(
@@ -319,9 +298,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str], capsys: pytest.C
 
 
 @pytest.mark.parametrize("command", ["check", "grade", "release", "verify", "doctor"])
-def test_the_help_of_every_command_tells_its_exit_codes(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_help_of_every_command_tells_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
@@ -342,12 +319,8 @@ def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
     done = run("--help")
     assert time.perf_counter() - started < 3  # 0.1 s on an idle machine; the imports below are the true test
     program = "import sys\nfrom autograder.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-    program += (
-        "print(*[m for m in ('torch', 'numpy', 'yaml', 'rich', 'nbformat', 'msgspec') if m in sys.modules])"
-    )
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
-    )
+    program += "print(*[m for m in ('torch', 'numpy', 'yaml', 'rich', 'nbformat', 'msgspec') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert loaded.stdout == done.stdout + "\n"
 
 

@@ -234,8 +234,7 @@ def test_processes_that_start_at_once_agree_on_the_seed(course: Course) -> None:
     program += "print(course_seed(load_course(Path(sys.argv[1]))))"
     command = [sys.executable, "-c", program, str(course.root)]
     running = [
-        subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(6)
+        subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(6)
     ]
     for process in running:
         assert process.stdin is not None
@@ -261,9 +260,7 @@ def test_a_corrupt_seed_is_told_and_never_replaced(course: Course, content: str)
     path = course.root / ".autograder" / "seed"
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(
-        CourseError, match=r"seed does not hold a whole number below \d+; restore it, or delete it"
-    ):
+    with pytest.raises(CourseError, match=r"seed does not hold a whole number below \d+; restore it, or delete it"):
         course_seed(course)
     assert path.read_text() == content
 
@@ -293,9 +290,7 @@ def test_the_hash_changes_with_whatever_decides_a_score(course: Course, write_co
     hashes.append(suite_hash(course, "attention"))
     suite.rename(suite.with_name("test_other.py"))
     hashes.append(suite_hash(course, "attention"))
-    hashes.append(
-        suite_hash(load_course(write_course("    - torch.nn.MultiheadAttention\n", "")), "attention")
-    )
+    hashes.append(suite_hash(load_course(write_course("    - torch.nn.MultiheadAttention\n", "")), "attention"))
     hashes.append(suite_hash(load_course(write_course("call_seconds: 2", "call_seconds: 3")), "attention"))
     assert len(set(hashes)) == len(hashes)
     assert all(len(one) == 64 for one in hashes)

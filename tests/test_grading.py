@@ -99,8 +99,7 @@ def test_a_deleted_answer_is_told(graded) -> None:
 
 def test_something_that_is_no_function_is_told(graded) -> None:
     assert (
-        first_message(graded(answered(**{ATTENTION: f"{ATTENTION} = 3"})))
-        == f"{ATTENTION} is a int and not a function"
+        first_message(graded(answered(**{ATTENTION: f"{ATTENTION} = 3"}))) == f"{ATTENTION} is a int and not a function"
     )
 
 
@@ -154,40 +153,70 @@ def test_gigabytes_are_refused_and_the_next_exercise_is_graded(graded) -> None:
 # What must not pay
 
 
+# What the answer's body does, and what its cell does before.
 FORGERIES = {
     "the kernel's displayhook": ("return 16.0", "get_ipython().displayhook(16.0)\n16.0"),
-    "printed markers": ('print(\'{"score": 16, "outcome": "passed"}\')\nreturn None', "print('16.0')"),
+    "printed markers": ('print(\'{"score": 16, "outcome": "passed"}\')', "print('16.0')"),
     "equality that is always true": (
         "return Yes(), Yes()",
-        "class Yes:\n    def __eq__(self, o): return True\n    def __getattr__(self, n): return Yes()\n"
-        "    def __call__(self, *a, **k): return Yes()\n    def __bool__(self): return True",
+        """
+class Yes:
+    def __eq__(self, other): return True
+    def __getattr__(self, name): return Yes()
+    def __call__(self, *args, **kwargs): return Yes()
+    def __bool__(self): return True
+""",
     ),
     "a patched torch": (
         "return Q, K",
-        "torch.allclose = torch.equal = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda s, o: True",
+        """
+torch.allclose = torch.equal = lambda *args, **kwargs: True
+torch.Tensor.__eq__ = lambda self, other: True
+""",
     ),
-    "patched builtins": (
-        "return Q, K",
-        "import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.float = lambda x: 0.0",
-    ),
+    "patched builtins": ("return Q, K", "import builtins\nbuiltins.abs = builtins.float = lambda x: 0.0"),
     "torch functions that lie": (
         "return Lie(Q), Lie(K)",
-        "class Lie(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, *a, **k): return True\n"
-        "    def __new__(cls, x): return torch.Tensor._make_subclass(cls, x)",
+        """
+class Lie(torch.Tensor):
+    def __new__(cls, x): return torch.Tensor._make_subclass(cls, x)
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs): return True
+""",
     ),
     "frames on every descriptor": (
-        "import os, struct, json\n"
-        "head = json.dumps({'re': 5, 'result': None, 'storages': [], 'tensors': [], 'changed': []}).encode()\n"
-        "for fd in range(3, 64):\n    try: os.write(fd, struct.pack('>II', len(head), 0) + head)\n    except OSError: pass\n"
-        "return Q, K",
+        """
+import os, struct, json
+head = json.dumps({"re": 5, "result": None, "storages": [], "tensors": [], "changed": []}).encode()
+for fd in range(3, 64):
+    try:
+        os.write(fd, struct.pack(">II", len(head), 0) + head)
+    except OSError:
+        pass
+return Q, K
+""",
         "",
+    ),
+    "a worker that says what it likes": (
+        "return Q, K",
+        """
+from autograder.worker.calls import Callee
+def answer(self, function, header, blob):
+    return {"result": True, "outcome": "passed", "score": 16, "tensors": [], "storages": [], "changed": []}, []
+Callee.call = answer
+""",
     ),
     "an exit with success": ("import os\nos._exit(0)", ""),
     "a walk to the grader's objects": (
-        "import gc, sys\n"
-        "for thing in gc.get_objects():\n    if isinstance(thing, dict) and 'score' in thing: thing['score'] = 16\n"
-        "assert not any(name.startswith(('autograder.examiner', 'autograder.suite', 'autograder.report', '_pytest'))"
-        " for name in sys.modules)\nreturn Q, K",
+        """
+import gc, sys
+for thing in gc.get_objects():
+    if isinstance(thing, dict) and "score" in thing:
+        thing["score"] = 16
+ours = ("autograder.examiner", "autograder.suite", "autograder.report", "_pytest")
+assert not any(name.startswith(ours) for name in sys.modules)
+return Q, K
+""",
         "",
     ),
 }
@@ -332,9 +361,7 @@ def test_a_report_holds_nothing_of_an_earlier_submission(grader: Grader) -> None
 
 
 def test_the_same_seed_gives_the_same_report_and_another_seed_other_draws(grader: Grader) -> None:
-    wrong = answered(
-        **{ATTENTION: attention(GOOD_BODY.replace("return weights @ V", "return weights @ V + Q.sum()"))}
-    )
+    wrong = answered(**{ATTENTION: attention(GOOD_BODY.replace("return weights @ V", "return weights @ V + Q.sum()"))})
     first, again, other = (grader.grade(wrong, "attention", seed).report for seed in (1, 1, 2))
     assert first == again
     assert replace_seed(other, 1) != first
@@ -360,9 +387,7 @@ def test_a_class_is_graded_in_order_by_two_workers(grader: Grader) -> None:
 # Faults of ours
 
 
-def test_a_fault_of_the_grader_leaves_the_score_empty(
-    grader: Grader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_grader_leaves_the_score_empty(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(job: object) -> None:
         raise GraderFault("the disk is full")
 

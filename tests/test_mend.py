@@ -52,9 +52,7 @@ def test_illustrations_are_not_run_unless_the_student_changed_them() -> None:
     ran = {cell.number for cell in mended(release()).cells}
     assert not ran & {cell.index for cell in drawn}
     changed = replace(drawn[0], source="answer = 42")
-    notebook = replace(
-        release(), cells=tuple(changed if cell is drawn[0] else cell for cell in release().cells)
-    )
+    notebook = replace(release(), cells=tuple(changed if cell is drawn[0] else cell for cell in release().cells))
     assert drawn[0].index in {cell.number for cell in mended(notebook).cells}
 
 
@@ -74,9 +72,7 @@ def test_a_missing_cell_of_the_course_is_added_and_a_missing_test_cell_is_told()
         "the cell test_project_qkv is missing; the exercise was checked all the same",
     ]
     first = mended(notebook).cells[0]
-    assert first.number < 0 and first.source == next(
-        c.source for c in release().cells if c.grade_id == "setup"
-    )
+    assert first.number < 0 and first.source == next(c.source for c in release().cells if c.grade_id == "setup")
 
 
 def test_an_exercise_is_examined_after_its_last_definition() -> None:
@@ -93,18 +89,14 @@ def test_the_assignment_is_recognised_whatever_the_file_is_called(tmp_path: Path
 
 
 def test_the_assignment_is_recognised_without_any_metadata() -> None:
-    bare = tuple(
-        Cell(cell.index, cell.kind, cell.source, "") for cell in answered(project_qkv=PROJECTION).cells
-    )
+    bare = tuple(Cell(cell.index, cell.kind, cell.source, "") for cell in answered(project_qkv=PROJECTION).cells)
     assert recognise(replace(release(), cells=bare), course()) == "attention"
 
 
 def test_a_foreign_notebook_is_refused_in_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "shopping.ipynb"
     path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}))
-    with pytest.raises(
-        UnusableNotebook, match=r"shopping\.ipynb holds none of this course's exercises \(attention: "
-    ):
+    with pytest.raises(UnusableNotebook, match=r"shopping\.ipynb holds none of this course's exercises \(attention: "):
         recognise(read_notebook(path), course())
 
 

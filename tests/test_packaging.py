@@ -69,9 +69,6 @@ def test_the_lock_holds_whatever_the_package_needs() -> None:
         *project["dependencies"],
         *(need for extra in project["optional-dependencies"].values() for need in extra),
     ]
-    locked = {
-        line.partition("==")[0].lower()
-        for line in (REPOSITORY / "requirements.lock").read_text().splitlines()
-    }
+    locked = {line.partition("==")[0].lower() for line in (REPOSITORY / "requirements.lock").read_text().splitlines()}
     for need in needs:
         assert need.partition(">")[0].lower() in locked, need

@@ -61,9 +61,7 @@ def test_a_stub_takes_the_place_of_its_solution(source: Path) -> None:
 
 
 def test_a_solution_without_a_stub_gets_the_one_of_nbgrader(source: Path) -> None:
-    text = (
-        "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION\n\n\nprint(double(2))"
-    )
+    text = "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION\n\n\nprint(double(2))"
     expected = f"def double(x):\n    {STOCK_STUB.replace(chr(10), chr(10) + '    ')}\n\n\nprint(double(2))"
     assert cleared(source, text) == expected
 
@@ -118,9 +116,7 @@ def test_marks_that_do_not_fit_together_are_told_with_their_cell(
 
 
 def test_a_solution_in_an_ordinary_cell_is_told(source: Path) -> None:
-    with pytest.raises(
-        CourseError, match=r"^n, cell 2 \(double\): a solution stands here, but nbgrader has not"
-    ):
+    with pytest.raises(CourseError, match=r"^n, cell 2 \(double\): a solution stands here, but nbgrader has not"):
         cleared(source, STUB, solution=False)
 
 
@@ -206,9 +202,7 @@ def test_nbgrader_generates_the_same_bytes(course: Course) -> None:
         "HOME": str(course.root),
     }
     command = [sys.executable, "-m", "nbgrader", "generate_assignment", "attention"]
-    done = subprocess.run(
-        command, cwd=course.root, env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run(command, cwd=course.root, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     generated = course.release_notebook("attention").read_text(encoding="utf-8")
     assert generated == make_release(course.source_notebook("attention"))

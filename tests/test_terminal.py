@@ -16,16 +16,12 @@ from autograder.terminal import ClassRow, points, show_class, show_report
 
 
 def check(outcome: Outcome, title: str = "A check", **more: Any) -> CheckReport:
-    return CheckReport(
-        title.lower(), message(title), outcome, 1.0 if outcome == "passed" else 0.0, 1.0, **more
-    )
+    return CheckReport(title.lower(), message(title), outcome, 1.0 if outcome == "passed" else 0.0, 1.0, **more)
 
 
 def exercise(*checks: CheckReport, **more: Any) -> ExerciseReport:
     score = sum(check.score for check in checks)
-    return ExerciseReport(
-        **{"id": "double", "score": score, "max_score": float(len(checks)), "checks": checks} | more
-    )
+    return ExerciseReport(**{"id": "double", "score": score, "max_score": float(len(checks)), "checks": checks} | more)
 
 
 def report(*exercises: ExerciseReport, **more: Any) -> GradeReport:
@@ -67,9 +63,7 @@ def test_a_report_leads_with_the_score() -> None:
 
 
 def test_a_check_that_did_not_pass_says_what_was_seen_and_what_to_try() -> None:
-    failed = check(
-        "failed", "The rows sum to 1", message=message("row 0 sums to 0.53"), hint=message("Add them up.")
-    )
+    failed = check("failed", "The rows sum to 1", message=message("row 0 sums to 0.53"), hint=message("Add them up."))
     text = page(report(exercise(failed)))
     assert "✗ The rows sum to 1" in text
     assert "      row 0 sums to 0.53\n      hint: Add them up.\n" in text
@@ -123,9 +117,7 @@ def test_an_untouched_exercise_is_one_line() -> None:
 
 
 def test_what_a_person_grades_is_no_zero() -> None:
-    text = page(
-        report(exercise(check("passed")), exercise(id="conclusion", score=None, max_score=6.0, manual=True))
-    )
+    text = page(report(exercise(check("passed")), exercise(id="conclusion", score=None, max_score=6.0, manual=True)))
     assert "conclusion" in text
     assert "by hand" in text
     assert "1 of 1 points" in text
@@ -243,16 +235,12 @@ def test_a_class_without_submissions_says_so() -> None:
 
 
 def test_a_table_of_a_class_fits_into_80_columns() -> None:
-    exercises = [
-        exercise(check("failed"), id=f"clinic_{number}", mistake="a-long-name") for number in range(6)
-    ]
+    exercises = [exercise(check("failed"), id=f"clinic_{number}", mistake="a-long-name") for number in range(6)]
     on = console()
     show_class([ClassRow("a-very-long-student-id-" * 3, report(*exercises), 100.0)], on)
     assert max(cell_len(line) for line in printed(on).splitlines()) <= 80
 
 
-@pytest.mark.parametrize(
-    ("score", "shown"), [(4.0, "4"), (17.5, "17.5"), (0.0, "0"), (None, "?"), (100.0, "100")]
-)
+@pytest.mark.parametrize(("score", "shown"), [(4.0, "4"), (17.5, "17.5"), (0.0, "0"), (None, "?"), (100.0, "100")])
 def test_points_are_shown_as_people_write_them(score: float | None, shown: str) -> None:
     assert points(score) == shown

@@ -14,9 +14,7 @@ from autograder.grading import Grader
 from tests.engine import ATTENTION, GOOD, GOOD_BODY, PROJECTION, SEED, attention, course
 
 NO_SCALE = Answer("no-scale", attention(GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", "")), "scale")
-WRONG_PROJECTION = Answer(
-    "values-before-keys", PROJECTION.replace("x @ W_k, x @ W_v", "x @ W_v, x @ W_k"), "keys"
-)
+WRONG_PROJECTION = Answer("values-before-keys", PROJECTION.replace("x @ W_k, x @ W_v", "x @ W_v, x @ W_k"), "keys")
 
 
 @pytest.fixture
@@ -59,8 +57,5 @@ def test_a_correct_answer_without_full_marks_breaks_it(prove) -> None:  # type: 
 def test_the_table_fits_a_terminal_and_tells_what_is_wrong(prove) -> None:  # type: ignore[no-untyped-def]
     page = io.StringIO()
     verify.show(prove(replace(NO_SCALE, caught_by="shapes")), SEED, Console(file=page, width=80))
-    assert (
-        "not caught by shapes" in page.getvalue().replace("\n", " ")
-        and "this does not hold" in page.getvalue()
-    )
+    assert "not caught by shapes" in page.getvalue().replace("\n", " ") and "this does not hold" in page.getvalue()
     assert all(len(line) <= 80 for line in page.getvalue().splitlines())

@@ -130,9 +130,7 @@ class _Exam:
         missing = [need for need in spec_of(item).needs if need not in passed]
         if missing:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
-            return _report(
-                item, "skipped", message(N_('needs "{title}" first'), title=message(titles[missing[0]]))
-            )
+            return _report(item, "skipped", message(N_('needs "{title}" first'), title=message(titles[missing[0]])))
         raised = self._plugin.run(item, self._student, self._job.seed)
         return _report(item, *outcome_of(raised))
 

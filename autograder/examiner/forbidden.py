@@ -61,7 +61,7 @@ def find_forbidden(cells: Sequence[str], exercise: str, forbidden: Sequence[str]
         forbidden: dotted names.
 
     Returns:
-        Its dotted name and the line in its cell, or None.
+        Its dotted name and the line of the answer that leads to it, or None.
     """
     bound: dict[str, list[Bound]] = {}
     for source in cells:
@@ -107,7 +107,7 @@ class _Search:
                 continue
             seen.add(name)
             for binding in self._standing(name):
-                found = self._named(binding, line) if isinstance(binding, str) else self._inside(binding)
+                found = self._named(binding, line) if isinstance(binding, str) else self._inside(binding, line)
                 if found:
                     return found
         return None
@@ -124,21 +124,26 @@ class _Search:
         match = self._names.match(dotted) if dotted else None
         return ForbiddenCall(match, line) if match else None
 
-    def _inside(self, node: ast.AST) -> ForbiddenCall | None:
-        """Look at the code of a definition; names of the notebook that it uses are looked at later."""
+    def _inside(self, node: ast.AST, line: int | None) -> ForbiddenCall | None:
+        """Look at the code of a definition; names of the notebook that it uses are looked at later.
+
+        `line` is where the answer uses it, if it is not the answer itself: a line of the answer's cell is what its
+        author can find.
+        """
         for sub, scope in _code(node):
+            here = getattr(sub, "lineno", None) if line is None else line
             if isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Load):
                 local = scope.find(sub.id) if scope else None
                 if local is None:
                     for star in self._bound.get("*", ()) if sub.id not in self._bound else ():
-                        if found := self._named(f"{star.to}.{sub.id}", sub.lineno):
+                        if found := self._named(f"{star.to}.{sub.id}", here):
                             return found
-                    self._pending.append((sub.id, sub.lineno))
+                    self._pending.append((sub.id, here))
                 for dotted in local or ():
-                    if isinstance(dotted, str) and (found := self._named(dotted, sub.lineno)):
+                    if isinstance(dotted, str) and (found := self._named(dotted, here)):
                         return found
             elif isinstance(sub, ast.Attribute | ast.Call):
-                if found := self._named(self._dotted(sub, scope), sub.lineno):
+                if found := self._named(self._dotted(sub, scope), here):
                     return found
         return None
 

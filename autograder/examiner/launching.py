@@ -67,8 +67,7 @@ class Launch:
             for readable in surroundings.readable():
                 if folder.resolve().is_relative_to(Path(readable).resolve()):
                     raise ConfinementFailed(
-                        f"hidden folders: {folder} lies within {readable}, which Python needs: "
-                        "move the course"
+                        f"hidden folders: {folder} lies within {readable}, which Python needs: move the course"
                     )
 
     def zygote(self, control: socket.socket, folder: Path, complaints: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -115,9 +114,7 @@ class Launch:
                 raise
 
 
-def _accept(
-    server: socket.socket, token: str, process: subprocess.Popen[str], complaints: IO[bytes]
-) -> socket.socket:
+def _accept(server: socket.socket, token: str, process: subprocess.Popen[str], complaints: IO[bytes]) -> socket.socket:
     """The connection that begins with `token`; whoever else connects is turned away."""
     deadline = time.monotonic() + START_WITHIN
     server.settimeout(0.2)

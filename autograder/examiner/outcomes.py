@@ -57,13 +57,9 @@ def outcome_of(raised: BaseException | None) -> tuple[Outcome, Message | None]:
 def forbidden(call: ForbiddenCall) -> Message:
     """The sentence about a finished article that the answer calls."""
     if call.line is None:
-        return message(
-            N_("your answer calls {name}, which this exercise asks you to write yourself"), name=call.name
-        )
+        return message(N_("your answer calls {name}, which this exercise asks you to write yourself"), name=call.name)
     return message(
-        N_(
-            "your answer calls {name} (line {line} of the cell), which this exercise asks you to write yourself"
-        ),
+        N_("your answer calls {name} (line {line} of the cell), which this exercise asks you to write yourself"),
         name=call.name,
         line=call.line,
     )
@@ -78,6 +74,4 @@ def _of_exception(raised: StudentRaised) -> tuple[Outcome, Message]:
     what = f"{raised.type_name}: {first_line}" if first_line else raised.type_name
     if raised.line is None:
         return "error", message(N_("your function raised {what}"), what=what)
-    return "error", message(
-        N_("your function raised {what} (line {line} of the cell)"), what=what, line=raised.line
-    )
+    return "error", message(N_("your function raised {what} (line {line} of the cell)"), what=what, line=raised.line)

@@ -133,6 +133,4 @@ class Watch:
     def _is_too_full(self) -> bool:
         # Files that were unlinked while open count nowhere in the folder, but on the disk.
         disk = os.statvfs(self._folder)
-        return (
-            size(self._folder, self._limit + 1) > self._limit or disk.f_bavail * disk.f_frsize < self._limit
-        )
+        return size(self._folder, self._limit + 1) > self._limit or disk.f_bavail * disk.f_frsize < self._limit

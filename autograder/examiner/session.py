@@ -158,9 +158,7 @@ class Session:
         started = time.monotonic()
         try:
             limits = self._limits
-            reply, _ = self._ask(
-                header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds
-            )
+            reply, _ = self._ask(header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds)
         except WorkerDied as death:
             self._deadly.add(place)
             self._reached = max(self._reached, place + 1)

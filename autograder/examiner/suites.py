@@ -79,24 +79,14 @@ def _suite(exercise: str, items: list[pytest.Function]) -> Suite:
     suite = Suite(
         exercise,
         tuple(items),
-        tuple(
-            found
-            for value in vars(mistakes).values()
-            if isinstance(found := _declared(value, "mistake"), Mistake)
-        ),
-        tuple(
-            found
-            for value in vars(correct).values()
-            if isinstance(found := _declared(value, "correct"), Correct)
-        ),
+        tuple(found for value in vars(mistakes).values() if isinstance(found := _declared(value, "mistake"), Mistake)),
+        tuple(found for value in vars(correct).values() if isinstance(found := _declared(value, "correct"), Correct)),
     )
     if not any(one.answer for one in suite.correct):
         raise CourseError(f"{folder / f'correct_{exercise}.py'} has no plain function marked @correct")
     for one in suite.mistakes:
         if one.caught_by not in seen:
-            raise CourseError(
-                f"the known mistake {one.id!r} is to be caught by {one.caught_by!r}, which is no check"
-            )
+            raise CourseError(f"the known mistake {one.id!r} is to be caught by {one.caught_by!r}, which is no check")
     return suite
 
 

@@ -113,9 +113,7 @@ class Zygote:
         return zygote
 
     @classmethod
-    def _choose(
-        cls, tiers: Sequence[Tier], launch: Launch, hidden: Sequence[Path]
-    ) -> tuple[Zygote, dict[Tier, str]]:
+    def _choose(cls, tiers: Sequence[Tier], launch: Launch, hidden: Sequence[Path]) -> tuple[Zygote, dict[Tier, str]]:
         refused: dict[Tier, str] = {}
         forked = [tier for tier in tiers if tier != "C"]
         if forked:
@@ -135,9 +133,7 @@ class Zygote:
         if "C" in tiers:
             return cls("C", launch, None), refused
         reasons = "; ".join(f"tier {tier}: {reason}" for tier, reason in refused.items())
-        raise ConfinementUnavailable(
-            f"student code cannot be confined here as the course requires ({reasons})"
-        )
+        raise ConfinementUnavailable(f"student code cannot be confined here as the course requires ({reasons})")
 
     @classmethod
     def _start_process(cls, launch: Launch) -> Zygote:
@@ -204,9 +200,7 @@ class Zygote:
                     )
                 finally:
                     os.close(writer)
-            worker = (
-                self._hold(int(answer["id"]), ours, descriptors[0], tier, folder) if descriptors else None
-            )
+            worker = self._hold(int(answer["id"]), ours, descriptors[0], tier, folder) if descriptors else None
             try:
                 status = _read_status(reader)
                 if worker is None or "failed" in status:
@@ -308,9 +302,7 @@ class Zygote:
             raise ConfinementFailed("zygote: none runs, for only tier C was asked for")
         self._number += 1
         try:
-            socket.send_fds(
-                self._control, [json.dumps({**request, "id": self._number}).encode()], descriptors
-            )
+            socket.send_fds(self._control, [json.dumps({**request, "id": self._number}).encode()], descriptors)
         except OSError as error:
             raise ZygoteDied(f"the zygote is gone ({error.strerror})") from error
         while True:

@@ -41,9 +41,7 @@ class Correct:
     answer: Answer | None
 
 
-def mistake(
-    id: str, *, caught_by: str, says: str, unnamed_because: str | None = None
-) -> Callable[[Answer], Answer]:
+def mistake(id: str, *, caught_by: str, says: str, unnamed_because: str | None = None) -> Callable[[Answer], Answer]:
     """Declare the decorated function as a known mistake (see `Mistake`)."""
 
     def declare(answer: Answer) -> Answer:

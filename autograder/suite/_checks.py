@@ -21,9 +21,7 @@ class CheckSpec:
     needs: tuple[str, ...] = field(default=())
 
 
-def check(
-    *, points: float, title: str, hint: str, needs: str | tuple[str, ...] = ()
-) -> Callable[[Test], Test]:
+def check(*, points: float, title: str, hint: str, needs: str | tuple[str, ...] = ()) -> Callable[[Test], Test]:
     """Declare a pytest function ``test_<id>`` of a hidden suite as the check ``<id>``.
 
     Args:

@@ -169,9 +169,7 @@ def expect_gradients(
     ):
         if not seen.any() and wanted.any():
             fail(N_("no gradient of your {what} arrives at {name}"), what=_text(what), name=name)
-        gradient = Message(
-            N_("gradient of {what} with respect to {name}"), {"what": _text(what), "name": name}
-        )
+        gradient = Message(N_("gradient of {what} with respect to {name}"), {"what": _text(what), "name": name})
         expect_close(seen, wanted, gradient)
 
 
@@ -185,13 +183,9 @@ def expect_inputs_unchanged(changed: Sequence[str]) -> None:
         )
 
 
-def _gradients(
-    result: torch.Tensor, inputs: Mapping[str, torch.Tensor], cotangent: torch.Tensor
-) -> list[torch.Tensor]:
+def _gradients(result: torch.Tensor, inputs: Mapping[str, torch.Tensor], cotangent: torch.Tensor) -> list[torch.Tensor]:
     tensors = list(inputs.values())
-    found = torch.autograd.grad(
-        result, tensors, cotangent.to(result.dtype), retain_graph=True, allow_unused=True
-    )
+    found = torch.autograd.grad(result, tensors, cotangent.to(result.dtype), retain_graph=True, allow_unused=True)
     return [torch.zeros_like(x) if grad is None else grad for x, grad in zip(tensors, found, strict=True)]
 
 
@@ -231,9 +225,7 @@ _UNSUPPORTED = {
 def _kind(value: Any) -> Message:
     """What a value is, in words."""
     if isinstance(value, Unsupported):
-        return Message(
-            _UNSUPPORTED.get(value.reason, N_("an object of type {type}")), {"type": value.type_name}
-        )
+        return Message(_UNSUPPORTED.get(value.reason, N_("an object of type {type}")), {"type": value.type_name})
     if value is None:
         return Message(N_("None"))
     if isinstance(value, bool):

@@ -27,9 +27,7 @@ _IOCTL_DEV = 1 << 15
 
 # Nobody gets the right to execute, to make sockets, pipes or device nodes, or to use a device's ioctls.
 READ = READ_FILE | READ_DIR
-READ_AND_WRITE = (
-    READ | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SYM | REFER
-)
+READ_AND_WRITE = READ | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SYM | REFER
 _RIGHTS_OF_A_FILE = READ_FILE | WRITE_FILE | TRUNCATE
 
 
@@ -64,9 +62,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> int:
     """
     version = abi()
     if not version:
-        raise OSError(
-            "this kernel offers no Landlock (it takes Linux 5.13 with landlock in its list of LSMs)"
-        )
+        raise OSError("this kernel offers no Landlock (it takes Linux 5.13 with landlock in its list of LSMs)")
     handled, attributes = _handled(version)
     ruleset = check(
         libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)),

@@ -94,9 +94,7 @@ def _unshare_user(others: int) -> None:
             file.write(text)
 
 
-def enter_private_root(
-    mount_point: str, readable: Iterable[str], scratch_bytes: int, pivot_root: int
-) -> None:
+def enter_private_root(mount_point: str, readable: Iterable[str], scratch_bytes: int, pivot_root: int) -> None:
     """Replace the root of a new mount namespace by one that is read-only but for `SCRATCH`.
 
     `mount_point` is any empty folder; only this namespace sees what is mounted there. `readable` are files

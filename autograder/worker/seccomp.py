@@ -105,10 +105,7 @@ _CONDITIONAL: list[tuple[str, tuple[int, int, int, int]]] = [
     # (call, (argument, comparison, value or mask, value)): refused where the comparison holds
     ("clone", (0, _MASKED_EQUAL, _CLONE_THREAD, 0)),
     *(("clone", (0, _MASKED_EQUAL, flag, flag)) for flag in _CLONE_NAMESPACES),
-    *(
-        (name, (0, _NOT_EQUAL, _OWN_PID, 0))
-        for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
-    ),
+    *((name, (0, _NOT_EQUAL, _OWN_PID, 0)) for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")),
     *(("prctl", (0, _MASKED_EQUAL, _INT, option)) for option in _PRCTL_REFUSED),
     *(("ioctl", (1, _MASKED_EQUAL, _INT, request)) for request in (_TIOCSTI, _TIOCLINUX)),
     ("socketpair", (0, _NOT_EQUAL, _AF_UNIX, 0)),  # asyncio wakes its loop through a pair of unix sockets
@@ -134,15 +131,12 @@ class Library:
 
     def __init__(self) -> None:
         if platform.machine() not in ARCHITECTURES:
-            raise OSError(
-                f"no system call filter for {platform.machine()}, only for {' and '.join(ARCHITECTURES)}"
-            )
+            raise OSError(f"no system call filter for {platform.machine()}, only for {' and '.join(ARCHITECTURES)}")
         try:
             self._library = ctypes.CDLL(LIBRARY, use_errno=True)
         except OSError:
             raise OSError(
-                f"{LIBRARY} is missing: install the package libseccomp2 (Debian, Ubuntu) "
-                "or libseccomp (Fedora, Arch)"
+                f"{LIBRARY} is missing: install the package libseccomp2 (Debian, Ubuntu) or libseccomp (Fedora, Arch)"
             ) from None
         self._library.seccomp_init.restype = ctypes.c_void_p
 
@@ -157,9 +151,7 @@ class Library:
         if not context:
             raise OSError("seccomp_init failed")
         try:
-            self._call(
-                "seccomp_attr_set", context, _ATTRIBUTE_WRONG_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS)
-            )
+            self._call("seccomp_attr_set", context, _ATTRIBUTE_WRONG_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS))
             for names, action in (
                 (REFUSED, _answer(errno.EPERM)),
                 (MISSING, _answer(errno.ENOSYS)),
@@ -188,9 +180,7 @@ class Library:
         )
 
     def _export(self, context: ctypes.c_void_p) -> bytes:
-        reader, writer = (
-            os.pipe()
-        )  # a program has at most 4096 instructions of 8 bytes: it fits into the pipe
+        reader, writer = os.pipe()  # a program has at most 4096 instructions of 8 bytes: it fits into the pipe
         try:
             self._call("seccomp_export_bpf", context, writer)
             return os.read(reader, 1 << 16)
@@ -241,9 +231,7 @@ def load(program: bytes, pid: int) -> None:
     """Bind the calling thread to `program`; `pid` is what it sees as its own. Needs no_new_privs."""
     instructions = []
     for code, jump_true, jump_false, value in struct.iter_unpack("=HBBI", program):
-        instructions.append(
-            struct.pack("=HBBI", code, jump_true, jump_false, pid if value == _OWN_PID else value)
-        )
+        instructions.append(struct.pack("=HBBI", code, jump_true, jump_false, pid if value == _OWN_PID else value))
     if b"".join(instructions) == program:
         raise OSError("the filter has no place for the own pid")
     buffer = ctypes.create_string_buffer(b"".join(instructions))

@@ -70,12 +70,14 @@ class _Watch(TorchFunctionMode):
             self.seen.append((name, self._line()))
 
     def _line(self) -> int | None:
+        """The answer's own line that led here: that of the outermost frame of a cell."""
+        line = None
         frame = sys._getframe()
         while frame is not None:
             if self._is_cell(frame.f_code.co_filename):
-                return frame.f_lineno
+                line = frame.f_lineno
             frame = frame.f_back  # type: ignore[assignment]
-        return None
+        return line
 
 
 def _resolve(name: str) -> Any:

@@ -65,9 +65,7 @@ class Zygote:
     A, if so.
     """
 
-    def __init__(
-        self, control: socket.socket, module: str, mount_point: str, no_namespaces: str | None
-    ) -> None:
+    def __init__(self, control: socket.socket, module: str, mount_point: str, no_namespaces: str | None) -> None:
         self._module = importlib.import_module(module)
         self._preloaded: object = None
         self._mount_point = mount_point

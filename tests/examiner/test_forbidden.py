@@ -109,6 +109,7 @@ REACHED = {
     "list_filled_later": ["fs = []\nfs.append(F.scaled_dot_product_attention)", answer("return fs[0](q, k, v)")],
     "list_extended": ["fs = [F.scaled_dot_product_attention]\nfs += [abs]", answer("return fs[0](q, k, v)")],
     "default_argument": ["def answer(q, k, v, attend=F.scaled_dot_product_attention):\n    return attend(q, k, v)"],
+    "default_argument_named_like_the_module": ["def answer(q, k, F=F.scaled_dot_product_attention):\n    return F(q, k)"],
     "decorator": [
         "def instead(f):\n    return F.scaled_dot_product_attention",
         "@instead\ndef answer(q, k, v):\n    return q",
@@ -183,10 +184,10 @@ def test_what_the_answer_does_not_call_is_no_offence(name: str) -> None:
     assert found(*INNOCENT[name]) is None
 
 
-def test_the_name_and_the_line_in_its_cell_are_told() -> None:
+def test_the_name_and_the_answer_s_own_line_are_told() -> None:
     helper = "x = 1\ndef helper(*a):\n    y = 2\n    return F.scaled_dot_product_attention(*a)"
-    assert found(helper, answer("return helper(q, k, v)")) == ForbiddenCall(SDPA, 4)
-    assert found("attend = nn.MultiheadAttention", answer("z = 1\nreturn attend(8, 2)(q)")) == ForbiddenCall(MODULE, 1)
+    assert found(helper, answer("return helper(q, k, v)")) == ForbiddenCall(SDPA, 2)
+    assert found("attend = nn.MultiheadAttention", answer("z = 1\nreturn attend(8, 2)(q)")) == ForbiddenCall(MODULE, 3)
 
 
 def test_only_what_is_forbidden_is_found() -> None:

@@ -54,13 +54,14 @@ def refused(hidden: Path) -> str:
     return str(plugin.problem)
 
 
-def examined(hidden: Path, answer: str, times: int = 1) -> list[ExerciseReport]:
-    """The reports of an answer to `echo`, through an examiner of its own."""
-    job = Job("parrot", (JobCell(0, answer),), (JobExercise("echo", 1, False),), SEED, course().limits)
+def examined(hidden: Path, *answers: str) -> list[ExerciseReport]:
+    """The reports of answers to `echo`, one after the other through one lane of an examiner of its own."""
     with Examiner(hidden, "ABC") as examiner:
         assert examiner.points == {"parrot": {"echo": 2.0}}
         lane = examiner.lane()
-        reports = [lane.examine(job).exercises[0] for _ in range(times)]
+        exercise = JobExercise("echo", 1, False)
+        jobs = [Job("parrot", (JobCell(0, answer),), (exercise,), SEED, course().limits) for answer in answers]
+        reports = [lane.examine(job).exercises[0] for job in jobs]
         lane.close()
     return reports
 
@@ -101,9 +102,7 @@ def test_a_suite_without_its_correct_answers_is_refused(hidden: Path) -> None:
 
 
 def test_a_mistake_that_no_check_is_there_to_catch_is_refused(hidden: Path) -> None:
-    text = (
-        'from autograder.suite import mistake\n\n@mistake("m", caught_by="third", says="s")\ndef m(x): ...\n'
-    )
+    text = 'from autograder.suite import mistake\n\n@mistake("m", caught_by="third", says="s")\ndef m(x): ...\n'
     (hidden / "parrot" / "mistakes_echo.py").write_text(text)
     assert "'m' is to be caught by 'third', which is no check" in refused(hidden)
 
@@ -123,17 +122,16 @@ def test_a_fault_of_a_suite_is_ungraded_and_never_a_zero_and_does_not_end_the_lo
     # Suites say `fail(...)`. A bare assert is no verdict, and leaving pytest's loop is not theirs to decide.
     body = "value = student(1)\n    assert value != 2\n    if value == 3: import pytest; pytest.exit('bye')"
     (hidden / "parrot" / "test_echo.py").write_text(SUITE.format(body=body))
-    answer = "def echo(x):\n    return {value}\n"
-    for value in (2, 3):
-        for report in examined(hidden, answer.format(value=value), times=2):
-            assert report.score is None
-            assert [check.outcome for check in report.checks] == ["ungraded", "skipped"]
-            said = report.checks[0].message
-            assert said is not None and "a fault of the grader" in said.render()
+    answers = [f"def echo(x):\n    return {value}\n" for value in (2, 3, 1)]
+    *faults, good = examined(hidden, *answers)
+    assert good.score == 2
+    for report in faults:
+        assert report.score is None
+        assert [check.outcome for check in report.checks] == ["ungraded", "skipped"]
+        said = report.checks[0].message
+        assert said is not None and "a fault of the grader" in said.render()
 
 
 def test_fixtures_are_fresh_for_every_submission(grader) -> None:  # type: ignore[no-untyped-def]
-    reports = [
-        grader.grade(answered(scaled_dot_product_attention=GOOD), "attention", SEED).report for _ in range(3)
-    ]
+    reports = [grader.grade(answered(scaled_dot_product_attention=GOOD), "attention", SEED).report for _ in range(3)]
     assert len({str(exercise(report)) for report in reports}) == 1

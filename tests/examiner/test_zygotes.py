@@ -252,9 +252,7 @@ STEPS_OF_A = [
 
 
 @pytest.mark.parametrize(("module", "function", "step"), STEPS + STEPS_OF_A)
-def test_if_a_step_fails_no_student_code_runs(
-    start: Start, tier: str, module: str, function: str, step: str
-) -> None:
+def test_if_a_step_fails_no_student_code_runs(start: Start, tier: str, module: str, function: str, step: str) -> None:
     if tier == "B" and (module, function, step) in STEPS_OF_A:
         pytest.skip("tier B has no such step")
     with packages.package() as package:
@@ -312,9 +310,7 @@ def test_the_zygote_is_given_nothing_secret(start: Start, monkeypatch: pytest.Mo
         with start().spawn() as worker:
             given = run(worker, show_preloaded)
     assert "GRADER_SECRET" not in given["environment"]
-    assert (
-        len(given["descriptors"]) <= 8
-    )  # 0, 1, 2, the control socket, its own pipe and namespace, the listing
+    assert len(given["descriptors"]) <= 8  # 0, 1, 2, the control socket, its own pipe and namespace, the listing
     assert "autograder-zygote-" in given["folder"]
 
 
@@ -371,9 +367,7 @@ def test_packages_are_found_even_where_the_scratch_is(tier: Any, python: str, wo
         subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
         packages_of_venv = next((venv / "lib").glob("python*/site-packages"))
         (packages_of_venv / "found_late.py").write_text("PLACE = 'here'\n")
-        source = Zygote.start(
-            (tier,), module=STANDIN, python=str(venv / "bin" / "python"), package=worker_package
-        )
+        source = Zygote.start((tier,), module=STANDIN, python=str(venv / "bin" / "python"), package=worker_package)
         with source, source.spawn() as worker:
             assert run(worker, import_late) == "here"
     finally:

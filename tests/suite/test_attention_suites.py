@@ -74,9 +74,7 @@ def test_a_correct_answer_equals_no_mistake(exercise: str) -> None:
 
 
 @pytest.mark.parametrize(("suite", "mistake"), MISTAKES)
-def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(
-    suite: Suite, mistake: Mistake
-) -> None:
+def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(suite: Suite, mistake: Mistake) -> None:
     outcome = suite.exam(mistake.answer, seed=20261129)
     assert mistake.caught_by in outcome.failed
     # The last calls are the hardest ones: asked first, they tell answers apart the soonest.
@@ -114,13 +112,9 @@ def test_one_slip_in_the_projections_costs_what_it_is_worth(mistake: str, points
 def test_the_reference_for_attention_is_pythons_own_arithmetic_and_torchs_own_attention() -> None:
     reference: Any = SUITES["scaled_dot_product_attention"].checks["weights"][1].__globals__["reference"]
     generator = torch.Generator().manual_seed(3)
-    Q, K, V = (
-        torch.randn(2, n, d, generator=generator, dtype=torch.float64) for n, d in ((3, 5), (4, 5), (4, 6))
-    )
+    Q, K, V = (torch.randn(2, n, d, generator=generator, dtype=torch.float64) for n, d in ((3, 5), (4, 5), (4, 6)))
     output, weights = reference(Q, K, V)
     torch.testing.assert_close(output, F.scaled_dot_product_attention(Q, K, V))
-    scores = [
-        sum(q * k for q, k in zip(Q[1, 2].tolist(), key, strict=True)) / math.sqrt(5) for key in K[1].tolist()
-    ]
+    scores = [sum(q * k for q, k in zip(Q[1, 2].tolist(), key, strict=True)) / math.sqrt(5) for key in K[1].tolist()]
     total = sum(map(math.exp, scores))
     assert weights[1, 2].tolist() == pytest.approx([math.exp(score) / total for score in scores])

@@ -80,9 +80,7 @@ def test_swapped_results_are_told_by_their_shapes() -> None:
 
 
 def test_a_wrong_shape_is_told_by_name() -> None:
-    assert pair((torch.zeros(2, 3), torch.zeros(4, 2))) == (
-        "the shape of your weights is (4, 2), expected (2, 4)"
-    )
+    assert pair((torch.zeros(2, 3), torch.zeros(4, 2))) == ("the shape of your weights is (4, 2), expected (2, 4)")
 
 
 @pytest.mark.parametrize(
@@ -116,9 +114,7 @@ def test_complex_numbers_are_told() -> None:
 def test_shapes_and_dtypes_are_told() -> None:
     expect_shape(torch.zeros(2, 5), (2, 5), "mask")
     expect_dtype(torch.zeros(2), torch.float32, "mask")
-    assert sentence(expect_shape, torch.zeros(5), (2, 5), "mask") == (
-        "the shape of your mask is (5,), expected (2, 5)"
-    )
+    assert sentence(expect_shape, torch.zeros(5), (2, 5), "mask") == ("the shape of your mask is (5,), expected (2, 5)")
     assert sentence(expect_dtype, torch.zeros(2), torch.bfloat16, "mask") == (
         "the dtype of your mask is float32, while the inputs are bfloat16"
     )
@@ -197,9 +193,7 @@ def test_the_first_bad_row_is_told() -> None:
 
 
 def test_columns_that_sum_to_one_instead_are_told() -> None:
-    assert "the columns sum to 1" in sentence(
-        expect_rows_sum_to_one, torch.full((2, 4, 2), 0.25), "weights", AXES
-    )
+    assert "the columns sum to 1" in sentence(expect_rows_sum_to_one, torch.full((2, 4, 2), 0.25), "weights", AXES)
 
 
 def test_a_negative_weight_is_told_even_where_rows_sum_to_one() -> None:
@@ -238,9 +232,9 @@ def test_an_input_that_no_gradient_reaches_is_told() -> None:
 
 def test_a_wrong_gradient_is_told_with_its_input() -> None:
     x, y, inputs = graph()
-    assert sentence(
-        expect_gradients, x * y + x, x * y, inputs, torch.ones(2, dtype=torch.float64), "output"
-    ) == ("your gradient of output with respect to x at [0]: 4, expected 3 (2 of 2 entries differ)")
+    assert sentence(expect_gradients, x * y + x, x * y, inputs, torch.ones(2, dtype=torch.float64), "output") == (
+        "your gradient of output with respect to x at [0]: 4, expected 3 (2 of 2 entries differ)"
+    )
 
 
 def test_a_gradient_where_none_is_due_is_wrong() -> None:

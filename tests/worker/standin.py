@@ -15,9 +15,7 @@ from typing import Any
 
 def preload() -> dict[str, Any]:
     """What the zygote was given, for the tests to look at from a worker."""
-    descriptors = (
-        [int(name) for name in os.listdir("/proc/self/fd")] if os.path.isdir("/proc/self/fd") else []
-    )
+    descriptors = [int(name) for name in os.listdir("/proc/self/fd")] if os.path.isdir("/proc/self/fd") else []
     tempfile.gettempdir()  # remembers the answer; a worker must find its own
     return {"environment": dict(os.environ), "descriptors": descriptors, "folder": os.getcwd()}
 

@@ -246,6 +246,4 @@ def test_signals_are_as_in_any_other_python(outcomes: Outcomes) -> None:
 
 def test_every_attack_is_looked_at(outcomes: Outcomes, request: pytest.FixtureRequest) -> None:
     text = Path(__file__).read_text()
-    assert [
-        name for name in outcomes if f'"{name}"' not in text and name != "change_mode_of_the_course"
-    ] == []
+    assert [name for name in outcomes if f'"{name}"' not in text and name != "change_mode_of_the_course"] == []

@@ -49,8 +49,7 @@ def flattened_mm(x, W_q, W_k, W_v):
 @correct("loop-over-columns")
 def loop_over_columns(x, W_q, W_k, W_v):
     return tuple(
-        torch.stack([(x * W[:, column]).sum(-1) for column in range(W.shape[1])], dim=-1)
-        for W in (W_q, W_k, W_v)
+        torch.stack([(x * W[:, column]).sum(-1) for column in range(W.shape[1])], dim=-1) for W in (W_q, W_k, W_v)
     )
 
 

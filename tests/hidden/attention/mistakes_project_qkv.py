@@ -36,10 +36,7 @@ def reversed_order(x, W_q, W_k, W_v):
 @mistake(
     "one-matrix-for-all",
     caught_by="keys",
-    says=N_(
-        "You use W_q three times, so that queries, keys and values are the same: each has a matrix of its "
-        "own."
-    ),
+    says=N_("You use W_q three times, so that queries, keys and values are the same: each has a matrix of its own."),
 )
 def one_matrix_for_all(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_q, x @ W_q
@@ -69,9 +66,7 @@ def keys_matrix_for_values(x, W_q, W_k, W_v):
 @mistake(
     "chained",
     caught_by="shapes",
-    says=N_(
-        "You project the queries on to get the keys, and these to get the values. All three are made from x."
-    ),
+    says=N_("You project the queries on to get the keys, and these to get the values. All three are made from x."),
 )
 def chained(x, W_q, W_k, W_v):
     Q = x @ W_q
@@ -94,9 +89,7 @@ def matrices_transposed(x, W_q, W_k, W_v):
 @mistake(
     "matrix-first",
     caught_by="shapes",
-    says=N_(
-        "You multiply W @ x. The words are the rows of x, so that the matrix stands on the right: x @ W."
-    ),
+    says=N_("You multiply W @ x. The words are the rows of x, so that the matrix stands on the right: x @ W."),
 )
 def matrix_first(x, W_q, W_k, W_v):
     return W_q @ x, W_k @ x, W_v @ x
@@ -132,10 +125,7 @@ def values_not_projected(x, W_q, W_k, W_v):
 @mistake(
     "all-scaled",
     caught_by="queries",
-    says=N_(
-        "You divide by the root of the width already here. The scale belongs to the scores, in the next "
-        "exercise."
-    ),
+    says=N_("You divide by the root of the width already here. The scale belongs to the scores, in the next exercise."),
 )
 def all_scaled(x, W_q, W_k, W_v):
     return tuple(x @ W / W.shape[-1] ** 0.5 for W in (W_q, W_k, W_v))
@@ -193,10 +183,7 @@ def bias_of_one(x, W_q, W_k, W_v):
 @mistake(
     "random-matrices",
     caught_by="queries",
-    says=N_(
-        "You multiply by new random matrices (torch.randn or a fresh nn.Linear). Use the ones that you are "
-        "given."
-    ),
+    says=N_("You multiply by new random matrices (torch.randn or a fresh nn.Linear). Use the ones that you are given."),
 )
 def random_matrices(x, W_q, W_k, W_v):
     return tuple(x @ torch.randn(W.shape, dtype=W.dtype) for W in (W_q, W_k, W_v))
@@ -214,9 +201,7 @@ def two_axes_only(x, W_q, W_k, W_v):
 @mistake(
     "three-axes-only",
     caught_by="leading_axes",
-    says=N_(
-        "Your function wants exactly three axes. One sentence alone, or a batch of heads, has two or four."
-    ),
+    says=N_("Your function wants exactly three axes. One sentence alone, or a batch of heads, has two or four."),
 )
 def three_axes_only(x, W_q, W_k, W_v):
     return tuple(torch.einsum("btd,de->bte", x, W) for W in (W_q, W_k, W_v))
@@ -237,9 +222,7 @@ def squeezed(x, W_q, W_k, W_v):
 @mistake(
     "float32-inside",
     caught_by="dtypes",
-    says=N_(
-        "You turn everything into float32 and return that. The results should have the dtype of the inputs."
-    ),
+    says=N_("You turn everything into float32 and return that. The results should have the dtype of the inputs."),
 )
 def float32_inside(x, W_q, W_k, W_v):
     return tuple(x.float() @ W.float() for W in (W_q, W_k, W_v))
@@ -248,9 +231,7 @@ def float32_inside(x, W_q, W_k, W_v):
 @mistake(
     "detached",
     caught_by="gradients",
-    says=N_(
-        "What you return is cut off from the matrices (no_grad, detach or .data), so that they cannot learn."
-    ),
+    says=N_("What you return is cut off from the matrices (no_grad, detach or .data), so that they cannot learn."),
 )
 def detached(x, W_q, W_k, W_v):
     return tuple((x @ W).detach() for W in (W_q, W_k, W_v))
@@ -282,8 +263,7 @@ def input_detached(x, W_q, W_k, W_v):
     "input-overwritten",
     caught_by="hygiene",
     says=N_(
-        "You write the queries into x, which belongs to the caller, and make keys and values from what is "
-        "then there."
+        "You write the queries into x, which belongs to the caller, and make keys and values from what is then there."
     ),
 )
 def input_overwritten(x, W_q, W_k, W_v):
@@ -305,8 +285,7 @@ def queries_alone(x, W_q, W_k, W_v):
     "stacked",
     caught_by="shapes",
     says=N_(
-        "You stack the three into one tensor. Return three tensors, (Q, K, V): the values may well be of "
-        "another width."
+        "You stack the three into one tensor. Return three tensors, (Q, K, V): the values may well be of another width."
     ),
 )
 def stacked(x, W_q, W_k, W_v):
@@ -325,9 +304,7 @@ def in_a_dict(x, W_q, W_k, W_v):
 @mistake(
     "no-return",
     caught_by="shapes",
-    says=N_(
-        "Your function computes something and returns nothing: `return` is missing, so that it returns None."
-    ),
+    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
 )
 def no_return(x, W_q, W_k, W_v):
     Q, K, V = x @ W_q, x @ W_k, x @ W_v  # noqa: F841 - computed, and never returned

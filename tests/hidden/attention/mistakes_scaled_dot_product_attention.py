@@ -143,10 +143,7 @@ def log_softmax(Q, K, V):
 @mistake(
     "sigmoid",
     caught_by="rows_sum_to_one",
-    says=N_(
-        "You squash each score on its own, with a sigmoid. Keys should compete: a softmax looks at the whole "
-        "row."
-    ),
+    says=N_("You squash each score on its own, with a sigmoid. Keys should compete: a softmax looks at the whole row."),
 )
 def sigmoid(Q, K, V):
     weights = torch.sigmoid(scaled_scores(Q, K))
@@ -338,10 +335,7 @@ def integer_root(Q, K, V):
 @mistake(
     "floor-division",
     caught_by="weights",
-    says=N_(
-        "You divide with `//`, which cuts the scores down to whole numbers: and whole numbers have no "
-        "gradients."
-    ),
+    says=N_("You divide with `//`, which cuts the scores down to whole numbers: and whole numbers have no gradients."),
 )
 def floor_division(Q, K, V):
     weights = F.softmax(Q @ K.transpose(-2, -1) // Q.shape[-1] ** 0.5, dim=-1)
@@ -351,9 +345,7 @@ def floor_division(Q, K, V):
 @mistake(
     "root-of-the-quotient",
     caught_by="rows_sum_to_one",
-    says=N_(
-        "You take the root of the scores as well as of d: negative scores become NaN. Look at the brackets."
-    ),
+    says=N_("You take the root of the scores as well as of d: negative scores become NaN. Look at the brackets."),
 )
 def root_of_the_quotient(Q, K, V):
     weights = F.softmax((Q @ K.transpose(-2, -1) / Q.shape[-1]) ** 0.5, dim=-1)
@@ -438,10 +430,7 @@ def scale_by_number_of_numbers(Q, K, V):
 @mistake(
     "scale-after-softmax",
     caught_by="rows_sum_to_one",
-    says=N_(
-        "You divide by √d after the softmax, so that your rows sum to 1/√d. The scores are what is to be "
-        "scaled."
-    ),
+    says=N_("You divide by √d after the softmax, so that your rows sum to 1/√d. The scores are what is to be scaled."),
 )
 def scale_after_softmax(Q, K, V):
     weights = F.softmax(Q @ K.transpose(-2, -1), dim=-1) / Q.shape[-1] ** 0.5
@@ -462,8 +451,7 @@ def scaled_before_and_after(Q, K, V):
     "divided-output",
     caught_by="output",
     says=N_(
-        "Your weights are right, but you divide the output by √d. Once the scores are scaled, nothing is "
-        "left to scale."
+        "Your weights are right, but you divide the output by √d. Once the scores are scaled, nothing is left to scale."
     ),
 )
 def divided_output(Q, K, V):
@@ -669,9 +657,7 @@ def first_sentence_for_all(Q, K, V):
 @mistake(
     "batch-mean",
     caught_by="batch_independence",
-    says=N_(
-        "Your scores are averaged over the batch before the softmax, so that sentences influence one another."
-    ),
+    says=N_("Your scores are averaged over the batch before the softmax, so that sentences influence one another."),
 )
 def batch_mean(Q, K, V):
     scores = scaled_scores(Q, K)
@@ -685,8 +671,7 @@ def batch_mean(Q, K, V):
     "batch-glued-together",
     caught_by="shapes",
     says=N_(
-        "You glue all sentences into one long one, so that the queries of one sentence look at the words of "
-        "another."
+        "You glue all sentences into one long one, so that the queries of one sentence look at the words of another."
     ),
 )
 def batch_glued_together(Q, K, V):
@@ -760,9 +745,7 @@ def flattened_with_view(Q, K, V):
     leading = Q.shape[:-2]
     q, k, v = (x.view(-1, *x.shape[-2:]) for x in (Q, K, V))
     weights = F.softmax(scaled_scores(q, k), dim=-1)
-    return (weights @ v).view(*leading, *(weights @ v).shape[-2:]), weights.view(
-        *leading, *weights.shape[-2:]
-    )
+    return (weights @ v).view(*leading, *(weights @ v).shape[-2:]), weights.view(*leading, *weights.shape[-2:])
 
 
 # Types, inputs, gradients
@@ -771,9 +754,7 @@ def flattened_with_view(Q, K, V):
 @mistake(
     "float32-inside",
     caught_by="dtypes",
-    says=N_(
-        "You turn the inputs into float32 and return that. The results should have the dtype of the inputs."
-    ),
+    says=N_("You turn the inputs into float32 and return that. The results should have the dtype of the inputs."),
 )
 def float32_inside(Q, K, V):
     weights = F.softmax(scaled_scores(Q.float(), K.float()), dim=-1)
@@ -846,8 +827,7 @@ def keys_scaled_in_place(Q, K, V):
     "detached-weights",
     caught_by="gradients",
     says=N_(
-        "The weights that you return are detached, while the output is not: a loss on the weights teaches "
-        "nothing."
+        "The weights that you return are detached, while the output is not: a loss on the weights teaches nothing."
     ),
 )
 def detached_weights(Q, K, V):
@@ -858,10 +838,7 @@ def detached_weights(Q, K, V):
 @mistake(
     "detached-scores",
     caught_by="gradients",
-    says=N_(
-        "Your scores are cut off from Q and K (detach, .data, torch.tensor or no_grad), so that only V can "
-        "learn."
-    ),
+    says=N_("Your scores are cut off from Q and K (detach, .data, torch.tensor or no_grad), so that only V can learn."),
 )
 def detached_scores(Q, K, V):
     weights = F.softmax(scaled_scores(Q, K).detach(), dim=-1)
@@ -964,9 +941,7 @@ def three_results(Q, K, V):
 @mistake(
     "no-return",
     caught_by="shapes",
-    says=N_(
-        "Your function computes something and returns nothing: `return` is missing, so that it returns None."
-    ),
+    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
 )
 def no_return(Q, K, V):
     weights = F.softmax(scaled_scores(Q, K), dim=-1)
@@ -998,8 +973,7 @@ def yields(Q, K, V):
     "transposed-weights-returned",
     caught_by="shapes",
     says=N_(
-        "Your output is right, but you return the weights transposed: rows should stand for queries, columns "
-        "for keys."
+        "Your output is right, but you return the weights transposed: rows should stand for queries, columns for keys."
     ),
 )
 def transposed_weights_returned(Q, K, V):

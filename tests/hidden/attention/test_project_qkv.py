@@ -54,9 +54,7 @@ def project_each(student: Student, x: torch.Tensor, *matrices: torch.Tensor) -> 
             raise raised from None
     for sentence in sentences:
         for name, part, first in zip("QKV", sentence, sentences[0], strict=True):
-            expect_shape(
-                part, tuple(first.shape), name
-            )  # what can't be stacked would be our fault, not the answer's
+            expect_shape(part, tuple(first.shape), name)  # what can't be stacked would be our fault, not the answer's
     return tuple(torch.stack(parts) for parts in zip(*sentences, strict=True))
 
 
@@ -137,9 +135,7 @@ def test_leading_axes(student: Student, rng: Draws) -> None:
         narrowed = [W[: shaped.shape[-1]] for W in matrices]
         expected = reference(shaped, *narrowed)
         for name, seen, wanted in zip("QKV", project(student, shaped, *narrowed), expected, strict=True):
-            what = Message(
-                N_("{name} for x of shape {shape}"), {"name": name, "shape": str(tuple(shaped.shape))}
-            )
+            what = Message(N_("{name} for x of shape {shape}"), {"name": name, "shape": str(tuple(shaped.shape))})
             expect_close(seen, wanted, what)
 
 
@@ -186,6 +182,4 @@ def test_hygiene(student: Student, rng: Draws) -> None:
     second = project_each(student, x, *matrices)
     expect_inputs_unchanged(student.changed_inputs)
     for name, seen, wanted in zip("QKV", second, first, strict=True):
-        expect_close(
-            seen, wanted, Message(N_("{name} of the second call with the same inputs"), {"name": name}), AXES
-        )
+        expect_close(seen, wanted, Message(N_("{name} of the second call with the same inputs"), {"name": name}), AXES)

@@ -121,8 +121,7 @@ def attend_exactly(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.
     points=2,
     title=N_("The output and the weights come back, in this order and of the right shapes"),
     hint=N_(
-        "Write the shape beside each step on paper: which axis disappears in Q Kᵀ, and which one in the "
-        "product with V?"
+        "Write the shape beside each step on paper: which axis disappears in Q Kᵀ, and which one in the product with V?"
     ),
 )
 def test_shapes(student: Student, rng: Draws) -> None:
@@ -152,10 +151,7 @@ def test_rows_sum_to_one(student: Student, rng: Draws) -> None:
 @check(
     points=3,
     title=N_("The weights are the softmax of the dot products (here d = 1, where no scale shows)"),
-    hint=N_(
-        "Take two queries and three keys of one number each, and work out by hand which query looks at which "
-        "key."
-    ),
+    hint=N_("Take two queries and three keys of one number each, and work out by hand which query looks at which key."),
     needs="rows_sum_to_one",
 )
 def test_weights(student: Student, rng: Draws) -> None:
@@ -286,9 +282,7 @@ def test_leading_axes(student: Student, rng: Draws) -> None:
         _expect_same(student, inputs, [None, torch.ones(*inputs[0].shape[:-1], 1)])
 
 
-def _expect_same(
-    student: Student, inputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor | None]
-) -> None:
+def _expect_same(student: Student, inputs: Sequence[torch.Tensor], expected: Sequence[torch.Tensor | None]) -> None:
     found = attend(student, *inputs)
     shapes = {name: str(tuple(x.shape)) for name, x in zip("QKV", inputs, strict=True)}
     for name, seen, wanted in zip((OUTPUT, WEIGHTS), found, expected, strict=True):
@@ -322,10 +316,7 @@ def test_dtypes(student: Student, rng: Draws) -> None:
 @check(
     points=1,
     title=N_("Huge scores still give proper weights, and finite gradients"),
-    hint=N_(
-        "What is exp(1000)? And what happens to a softmax when the same number is taken from all scores of a "
-        "row?"
-    ),
+    hint=N_("What is exp(1000)? And what happens to a softmax when the same number is taken from all scores of a row?"),
     needs="weights",
 )
 def test_huge_logits(student: Student, rng: Draws) -> None:
