@@ -186,12 +186,8 @@ def _shower(course: Course, options: argparse.Namespace) -> Callable[[GradeRepor
 def _print_json(value: dict[str, Any]) -> None:
     import json
 
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:  # an ASCII terminal, or a file name that is not UTF-8
-        text = json.dumps(value)
-    print(text, flush=True)
+    # All but ASCII is escaped: a student's exception may hold what moves a terminal's cursor.
+    print(json.dumps(value), flush=True)
 
 
 def _progress(graded: Iterable[Graded], total: int, name: str) -> Iterator[Graded]:

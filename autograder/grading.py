@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 
 from autograder.course import Course, Tier, suite_hash
-from autograder.errors import GraderFault, UnusableNotebook
+from autograder.errors import AutograderError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
 from autograder.examiner.job import Examined, Job
 from autograder.mend import Mended, mend, recognise
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
-from autograder.report import ExerciseReport, GradeReport, total
+from autograder.report import ExerciseReport, GradeReport, Status, total
 
 TIERS: tuple[Tier, ...] = ("A", "B", "C")
 ATTEMPTS = 2
@@ -74,6 +74,10 @@ class Grader:
             mended = mend(notebook, self._course, assignment)
         except UnusableNotebook as error:
             return Graded(self._unusable(path, assignment, seed, str(error)))
+        except AutograderError:
+            raise  # the course itself is wrong: no submission can be graded
+        except Exception as error:  # noqa: BLE001 - a notebook that we stumble over must not stop the class
+            return Graded(self._stumbled(path, assignment, seed, f"{type(error).__name__}: {error}"))
         exercises = tuple(exercise for exercise in mended.exercises if only in (None, exercise.id))
         job = Job(assignment, mended.cells, exercises, seed, self._course.limits)
         try:
@@ -143,22 +147,31 @@ class Grader:
             suite_hash=self._hash(job.assignment),
             confinement=examined.confinement if examined else "none",
             repairs=mended.repairs,
+            notes=examined.notes if examined else (),
             exercises=exercises,
             error=message(N_("the grader failed: {fault}"), fault=fault) if fault else None,
         )
 
     def _unusable(self, path: Path, assignment: str | None, seed: int, why: str) -> GradeReport:
-        points = self._examiner.points.get(assignment or "", {})
+        return self._without_score(path, assignment, seed, "unusable", Message("{why}", {"why": why}))
+
+    def _stumbled(self, path: Path, assignment: str | None, seed: int, fault: str) -> GradeReport:
+        said = message(N_("the grader failed: {fault}"), fault=fault)
+        return self._without_score(path, assignment, seed, "ungraded", said)
+
+    def _without_score(
+        self, path: Path, assignment: str | None, seed: int, status: Status, error: Message
+    ) -> GradeReport:
         return GradeReport(
             notebook=str(path),
             assignment=assignment,
-            status="unusable",
+            status=status,
             score=None,
-            max_score=sum(points.values()),
+            max_score=sum(self.points.get(assignment or "", {}).values()),
             seed=seed,
             suite_hash=self._hash(assignment) if assignment else "",
             confinement="none",
-            error=Message("{why}", {"why": why}),
+            error=error,
         )
 
     def _hash(self, assignment: str) -> str:

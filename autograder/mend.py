@@ -19,6 +19,7 @@ from autograder.notebook import TEST_PREFIX, Cell, Notebook, read_notebook
 
 MAX_CODE = 4 << 20
 """Characters of code; a notebook with more is no answer to an exercise."""
+MAX_CELLS = 2_000
 ILLUSTRATION = "illustration"
 
 
@@ -59,8 +60,9 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
         CourseError: the release notebook, from which is mended, is missing.
     """
     released = _released(course, assignment)
-    if sum(len(cell.source) for cell in notebook.cells if cell.kind == "code") > MAX_CODE:
-        raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CODE >> 20} MB of code.")
+    code = [cell.source for cell in notebook.cells if cell.kind == "code"]
+    if sum(map(len, code)) > MAX_CODE or len(code) > MAX_CELLS:
+        raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CELLS} cells or {MAX_CODE >> 20} MB of code.")
     repairs: list[Message] = []
     cells = _restored(notebook, released, repairs)
     exercises = tuple(
@@ -124,7 +126,7 @@ def _exercise(
             )
         )
     after = max(graded + defining, default=len(cells) - 1) + 1
-    stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name}
+    stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name} - {None}
     untouched = bool(defining) and all(_shape(cells[place].source, name) in stubs for place in defining)
     return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
 
@@ -150,7 +152,10 @@ def _shape(source: str, name: str) -> str | None:
     if not isinstance(statement, ast.FunctionDef):
         return None
     body = statement.body[1:] if ast.get_docstring(statement, clean=False) is not None else statement.body
-    return ast.dump(ast.Module([*body], []))
+    try:
+        return ast.dump(ast.Module([*body], []))
+    except RecursionError:  # a sum of a thousand terms; no stub is that deep
+        return None
 
 
 def _parsed(source: str) -> list[ast.stmt]:

@@ -56,7 +56,10 @@ class ExerciseReport(msgspec.Struct, frozen=True):
 
 
 class GradeReport(msgspec.Struct, frozen=True):
-    """One submission. Exercises graded by hand stand outside of `score` and `max_score`."""
+    """One submission. Exercises graded by hand stand outside of `score` and `max_score`.
+
+    `repairs` are what was mended in the notebook, `notes` what else its author should know; neither costs anything.
+    """
 
     notebook: str
     assignment: str | None
@@ -67,6 +70,7 @@ class GradeReport(msgspec.Struct, frozen=True):
     suite_hash: str
     confinement: str
     repairs: tuple[Message, ...] = ()
+    notes: tuple[Message, ...] = ()
     exercises: tuple[ExerciseReport, ...] = ()
     error: Message | None = None
 

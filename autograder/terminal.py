@@ -5,7 +5,7 @@ from __future__ import annotations
 import gettext
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -141,20 +141,16 @@ class _Page:
         if exercise.diagnosis is not None:
             self.line(self.render(exercise.diagnosis), "bold yellow", indent=2)
             self.console.print()
-        waiting = [check for check in exercise.checks if check.outcome == "skipped"]
-        untouched = [check for check in exercise.checks if check.outcome == "not_attempted"]
-        if untouched and len(waiting) + len(untouched) == len(exercise.checks):
-            self._sentence("not_attempted", N_("not attempted yet"), exercise.checks)
-            return
-        folded = waiting if len(waiting) > 1 else []
-        for check in exercise.checks:
-            if check not in folded:
-                self._check(check)
-        if folded:
-            self._sentence("skipped", N_("{count} more checks wait until those above pass"), folded)
+        for sign, id, checks in _folded(exercise):
+            if id is None:
+                self._check(checks[0])
+            else:
+                self._sentence(sign, id, checks)
 
     def footer(self, report: GradeReport) -> None:
         self.console.print()
+        for note in report.notes:
+            self.line(self.render(note), "dim")
         if report.complete:
             self.line(self.say(N_("Everything is right. Well done!")), "green")
         facts = [self.say(N_("seed {seed}"), seed=report.seed)]
@@ -207,17 +203,18 @@ class _Page:
             "" if check.outcome == "passed" else "dim" if sign == "skipped" else _STYLES.get(sign, ""),
             sign,
         )
-        if check.outcome in ("passed", "skipped"):
+        if check.outcome == "passed":
             return
         explanation = self.render(check.message) if check.message else self.say(_WORDS[check.outcome])
-        self.line(explanation, indent=6)
+        self.line(explanation, "dim" if check.outcome == "skipped" else "", indent=6)
         if check.hint is not None:
             self.line(self.say(N_("hint: {hint}"), hint=self.render(check.hint)), "dim", indent=6)
 
     def _sentence(self, sign: Sign, id: str, checks: Sequence[CheckReport]) -> None:
         """One line for several checks."""
-        most = points(sum(check.max_score for check in checks))
-        self._row(self.text(self.say(id, count=len(checks)), "dim"), f"0/{most}", "dim", sign)
+        score, most = (points(sum(numbers)) for numbers in zip(*((c.score, c.max_score) for c in checks), strict=True))
+        style = "" if sign == "passed" else "dim"
+        self._row(self.text(self.say(id, count=len(checks)), style), f"{score}/{most}", style, sign)
 
     def _row(self, text: Text, score: str, style: str, sign: Sign | None = None) -> None:
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -267,6 +264,28 @@ def _sign_of(outcome: Outcome) -> Sign:
     if outcome in ("passed", "failed", "not_attempted", "skipped", "ungraded"):
         return outcome
     return "trouble"
+
+
+def _folded(exercise: ExerciseReport) -> Iterator[tuple[Sign, str | None, list[CheckReport]]]:
+    """The lines of an exercise: a check each, or one sentence for several checks of which each would say the same."""
+    checks = list(exercise.checks)
+    outcomes = {check.outcome for check in checks}
+    if outcomes == {"passed"} and len(checks) > 1:
+        yield "passed", N_("all {count} checks passed"), checks
+        return
+    if "not_attempted" in outcomes and outcomes <= {"not_attempted", "skipped"}:
+        yield "not_attempted", N_("not attempted yet"), checks
+        return
+    silent = [check for check in checks if check.message is None and check.outcome == "forbidden"]
+    waiting = [check for check in checks if check.outcome == "skipped"]
+    silent, waiting = (checks if len(checks) > 1 else [] for checks in (silent, waiting))
+    for check in checks:
+        if check not in silent and check not in waiting:
+            yield _sign_of(check.outcome), None, [check]
+    if silent:
+        yield "trouble", N_("the other {count} checks count nothing then"), silent
+    if waiting:
+        yield "skipped", N_("{count} more checks wait until those above pass"), waiting
 
 
 def _mistakes(report: GradeReport) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -82,14 +83,20 @@ def test_a_correct_but_unusual_answer_earns_full_marks_whatever_it_prints(graded
 
 def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
     report = graded(answered(**{ATTENTION: attention("weights = Q\nraise KeyError('weights')")}))
-    assert first_message(report) == "your function raised KeyError: 'weights' (line 5 of the cell)"
+    assert re.fullmatch(
+        r"your function, called with (\(3, 4, \d\)(, )?){3} in float32, "
+        r"raised KeyError: 'weights' \(line 5 of the cell: raise KeyError\('weights'\)\)",
+        first_message(report).replace("(3, 6,", "(3, 4,"),
+    )
     assert "error" in outcomes(report)
 
 
 def test_a_syntax_error_is_told_with_its_line_and_spoils_nothing_else(graded) -> None:
     report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention("return (")}))
     assert scores(report) == (4, 0)
-    assert first_message(report).startswith(f"the cell that defines {ATTENTION} did not run: SyntaxError: ")
+    assert first_message(report).startswith(
+        f"the cell that defines {ATTENTION} stopped (line 4 of the cell: return (): "
+    )
 
 
 def test_a_deleted_answer_is_told(graded) -> None:
@@ -99,12 +106,41 @@ def test_a_deleted_answer_is_told(graded) -> None:
 
 def test_something_that_is_no_function_is_told(graded) -> None:
     assert (
-        first_message(graded(answered(**{ATTENTION: f"{ATTENTION} = 3"}))) == f"{ATTENTION} is a int and not a function"
+        first_message(graded(answered(**{ATTENTION: f"{ATTENTION} = 3"})))
+        == f"{ATTENTION} is no function but of type int"
     )
 
 
 def test_an_error_in_another_cell_costs_nothing(graded) -> None:
-    assert graded(with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: GOOD}), 4, "1 / 0")).complete
+    report = graded(with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: GOOD}), 4, "1 / 0"))
+    assert report.complete
+    [note] = [note.render() for note in report.notes]
+    assert note.endswith("stopped with ZeroDivisionError: division by zero; nothing was taken off for it")
+
+
+def test_a_raise_line_that_was_left_is_told_and_is_not_called_untouched(graded) -> None:
+    body = 'raise NotImplementedError("x is not written yet: replace")\n' + GOOD_BODY
+    report = graded(answered(**{ATTENTION: attention(body)}))
+    assert "error" in outcomes(report) and "not_attempted" not in outcomes(report)
+    assert first_message(report).startswith("the line that raises NotImplementedError is still there (line 4")
+
+
+def test_a_cell_that_stops_below_its_function_is_told_before_anything_else(graded) -> None:
+    slipped = f"import torch\ndef {ATTENTION}(Q, K, V):\n    scores = Q @ K.mT\nweights = torch.softmax(scores, -1)\n"
+    report = graded(answered(**{ATTENTION: slipped}))
+    assert first_message(report) == (
+        f"the cell that defines {ATTENTION} stopped (line 4 of the cell: weights = torch.softmax(scores, -1)): "
+        "NameError: name 'scores' is not defined"
+    )
+    assert exercise(report).mistake is None
+
+
+def test_a_hint_fits_what_went_wrong(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention("return torch.softmx(Q @ K.mT), Q")}))
+    assert exercise(report).checks[0].hint is None
+    report = graded(answered(**{ATTENTION: attention("return wieghts, Q")}))
+    hint = exercise(report).checks[0].hint
+    assert hint is not None and hint.render().startswith("Is the name spelt")
 
 
 def test_a_slow_and_memory_hungry_answer_is_still_an_answer(graded) -> None:
@@ -229,6 +265,49 @@ def test_forging_changes_no_score(graded, forgery: str) -> None:
     assert scores(report)[0] == 4
     assert scores(report)[1] in (0, 0.5), "nothing but harmlessness may be earned by a forgery"
     assert report.status == "graded"
+
+
+LIES = {
+    "outputs that are no outputs": ('header["outputs"] = [1, 2, {"output_type": "stream", "name": 3}]', "outputs"),
+    "an error that is none": ('header["error"] = {"type": {}, "line": 10**400, "x": [[]] * 10**5}', "outputs"),
+    "gradients that are none": ('header["grads"] = 5', "grads"),
+    "tables that are none": ('header["tensors"] = "nonsense"', "result"),
+    "a sighting that is none": ('header["forbidden"] = 7', "result"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_no_lie_on_the_channel_makes_the_grader_fail(graded, lie: str) -> None:
+    what, where = LIES[lie]
+    before = f"""
+import autograder.channel.frames as frames
+honest = frames.send
+def send(sock, header, blobs=(), **options):
+    if "{where}" in header:
+        {what}
+    honest(sock, header, blobs, **options)
+frames.send = send
+"""
+    no_scale = attention(GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", ""), before)
+    report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: no_scale}))
+    assert report.status == "graded"
+    assert report.exercises[1].score < 16
+
+
+def test_a_sum_of_thousands_of_terms_is_an_answer_like_any_other(graded) -> None:
+    deep = f"import torch\ndef {ATTENTION}(Q, K, V):\n    return {'+'.join('1' * 3000)}\n"
+    assert graded(answered(project_qkv=PROJECTION, **{ATTENTION: deep})).exercises[0].score == 4
+
+
+def test_megabytes_in_every_result_do_not_pile_up_in_the_grader(graded) -> None:
+    body = GOOD_BODY.replace(
+        "return weights @ V, weights",
+        """
+wide = torch.zeros(*weights.shape, 1 << 14, dtype=weights.dtype)
+wide[..., 0] = weights
+return weights @ V, wide[..., 0]""",
+    )
+    assert exercise(graded(answered(**{ATTENTION: attention(body)}))).score >= 10
 
 
 READ = """

@@ -89,7 +89,7 @@ def test_a_check_that_passed_keeps_its_hint() -> None:
     ],
 )
 def test_every_outcome_has_its_mark_and_says_what_it_is(outcome: Outcome, mark: str, words: str) -> None:
-    text = page(report(exercise(check("passed", "Another"), check(outcome, "A title"))))
+    text = page(report(exercise(check("failed", "Another"), check(outcome, "A title"))))
     assert f"  {mark} A title" in text
     assert words in text
 

@@ -15,7 +15,7 @@ from typing import Any
 
 PREFIX = struct.Struct(">II")
 MAX_HEADER = 8 << 20
-MAX_BLOB = 256 << 20
+MAX_BLOB = 64 << 20
 MAX_TRUSTED_HEADER = 128 << 20
 """Between our own processes: a submission's sources, and its outputs with figures."""
 CHUNK = 1 << 20

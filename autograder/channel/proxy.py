@@ -18,6 +18,9 @@ from autograder.channel.frames import Buffer, ProtocolError
 
 Frame = tuple[dict[str, Any], bytes]
 
+MAX_RECORDED = 64 << 20
+"""Bytes of an exercise's calls that are kept."""
+
 
 class StudentRaised(Exception):
     """The student's function raised.
@@ -27,11 +30,16 @@ class StudentRaised(Exception):
         bases: the builtin exceptions that it is one of, such as ``("ValueError", "Exception", "BaseException")``.
         text: its text, at most 2,000 characters.
         line: the line of the student's cell where it came from, or None.
+        code: the text of that line.
+        called_with: the shapes and the dtype of the tensors that the function was called with, for people.
     """
 
-    def __init__(self, type_name: str, bases: tuple[str, ...], text: str, line: int | None) -> None:
+    def __init__(
+        self, type_name: str, bases: tuple[str, ...], text: str, line: int | None, code: str, called_with: str
+    ) -> None:
         super().__init__(f"{type_name}: {text}")
-        self.type_name, self.bases, self.message, self.line = type_name, bases, text, line
+        self.type_name, self.bases, self.message = type_name, bases, text
+        self.line, self.code, self.called_with = line, code, called_with
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Student:
         watch: forbidden names for the other side to look out for.
 
     Attributes:
-        calls: every call so far, recorded for the search of known mistakes.
+        calls: every call so far, recorded for the search of known mistakes; none when they were too large.
         changed_inputs: which arguments a call has changed ("argument 1"), over all calls so far.
     """
 
@@ -86,6 +94,8 @@ class Student:
         self._endpoint = endpoint
         self._watch = list(watch)
         self._freed: list[int] = []
+        self._number = 0
+        self._room = MAX_RECORDED
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the student's function.
@@ -99,7 +109,8 @@ class Student:
             ProtocolError: the other side's answer makes no sense.
         """
         encoder = Encoder(whole=True)
-        number = len(self.calls)
+        self._number += 1
+        number = self._number
         header = {
             "op": "call",
             "id": number,
@@ -115,14 +126,14 @@ class Student:
         request = header, b"".join(blobs)
         reply = self._endpoint.request(header, [request[1]])
         call = Call(request, reply)
-        self.calls.append(call)
         graph = _Graph(self, call)
         result, decoder, changed = read_reply(reply, encoder.tensors, encoder.storages.known)
         for storage, data in changed:
             overwrite(storage, data)
         decoder.check_bools()
+        self._record(self.calls, call, request, reply)
         self._note_changes(args, kwargs, changed, reply[0])
-        self._raise_what_was_raised(reply[0])
+        self._raise_what_was_raised(reply[0], call)
         outputs = _differentiable_outputs(result, decoder, encoder.tensors)
         if torch.is_grad_enabled() and outputs:
             tensors = [decoder.tensors[number] for number in outputs]
@@ -142,8 +153,7 @@ class Student:
         header.update(tables)
         request = header, b"".join(blobs)
         reply = self._endpoint.request(header, [request[1]])
-        call.backwards.append((request, reply))
-        self._raise_what_was_raised(reply[0])
+        self._raise_what_was_raised(reply[0], call)
         found = read_gradients(reply)
         inputs = call.request[0]["tensors"]
         if len(found) != len(inputs):
@@ -151,13 +161,22 @@ class Student:
         for ours, row in zip(found, inputs, strict=True):
             if ours is not None and (list(ours.shape), ours.dtype) != (row["n"], DTYPES[row["d"]]):
                 raise ProtocolError("a gradient has another shape or dtype than its input")
+        self._record(call.backwards, (request, reply), request, reply)
         return found
 
-    def _raise_what_was_raised(self, header: dict[str, Any]) -> None:
+    def _record(self, record: list[Any], item: Any, *frames: Frame) -> None:
+        """Keep what made sense, as long as it is not too much: a student may return megabytes at every call."""
+        self._room -= sum(len(blob) for _, blob in frames)
+        if self._room < 0:
+            self.calls.clear()  # half a record would name mistakes that were not made
+        else:
+            record.append(item)
+
+    def _raise_what_was_raised(self, header: dict[str, Any], call: Call) -> None:
         if "forbidden" in header:
             raise ForbiddenCalled(_first_sighting(header["forbidden"]))
         if "raised" in header:
-            _raise(header["raised"])
+            _raise(header["raised"], _described(call.request[0]["tensors"]))
 
     def _note_changes(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], changed: list[Any], header: dict[str, Any]
@@ -261,13 +280,25 @@ def _first_sighting(seen: Any) -> ForbiddenCall:
     return ForbiddenCall(str(name)[:200], line if type(line) is int else None)
 
 
-def _raise(raised: Any) -> NoReturn:
+def _raise(raised: Any, called_with: str) -> NoReturn:
     if not isinstance(raised, dict):
         raise ProtocolError("an exception came without its description")
-    bases, line = raised.get("bases"), raised.get("line")
-    names = tuple(str(base)[:100] for base in bases[:20]) if isinstance(bases, list) else ()
-    text = str(raised.get("text", ""))[:2000]
-    raise StudentRaised(str(raised.get("type"))[:200], names, text, line if type(line) is int else None)
+    bases, line, code = raised.get("bases"), raised.get("line"), raised.get("code")
+    raise StudentRaised(
+        str(raised.get("type"))[:200],
+        tuple(str(base)[:100] for base in bases[:20]) if isinstance(bases, list) else (),
+        str(raised.get("text", ""))[:2000],
+        line if type(line) is int else None,
+        code[:200] if isinstance(code, str) else "",
+        called_with,
+    )
+
+
+def _described(rows: Sequence[dict[str, Any]]) -> str:
+    """The tensors of a request, as a person would write them: "(3, 4, 5), (3, 6, 5) in float64"."""
+    shapes = ", ".join(str(tuple(row["n"])) for row in rows)
+    dtypes = ", ".join(dict.fromkeys(row["d"] for row in rows))
+    return f"{shapes} in {dtypes}" if rows else ""
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

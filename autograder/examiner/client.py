@@ -128,7 +128,10 @@ class Lane:
         reply = self._receive(deadline)
         if "fault" in reply:
             raise GraderFault(reply["fault"])
-        return msgspec.convert(reply["examined"], Examined, strict=False)
+        try:
+            return msgspec.convert(reply["examined"], Examined, strict=False)
+        except (msgspec.ValidationError, KeyError) as error:
+            raise GraderFault(f"the examiner's report can't be read ({error})") from None
 
     def close(self) -> None:
         """End the lane and the worker that it may have."""

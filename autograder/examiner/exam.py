@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import Student
+from autograder.examiner import replies
 from autograder.examiner.diagnosis import find_mistake
 from autograder.examiner.forbidden import find_forbidden
 from autograder.examiner.job import Examined, Job, JobExercise
-from autograder.examiner.outcomes import forbidden, outcome_of
+from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.session import NoMoreRestarts, NoMoreTime, Session, WorkerDied
 from autograder.examiner.suites import Suite, check_id, spec_of
@@ -20,6 +23,11 @@ from autograder.examiner.zygotes import Worker
 from autograder.messages import N_, Message, message
 from autograder.report import CheckReport, ExerciseReport, Outcome, total
 from autograder.suite import Mistake
+
+LOST: tuple[Outcome, ...] = ("failed", "error")
+"""Outcomes that say something about the function's own code."""
+
+MAX_NOTES = 5
 
 
 def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Examined:
@@ -41,6 +49,7 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
             outputs=session.outputs,
             confinement=session.confinement,
             seconds={**session.seconds, **seconds, "total": time.monotonic() - started},
+            notes=_notes(job, session),
             calls=session.calls,
             memory=session.memory(),
         )
@@ -54,6 +63,20 @@ def _finish(session: Session, cells: int) -> None:
         session.run_until(cells)
     except (NoMoreTime, NoMoreRestarts):
         pass
+
+
+def _notes(job: Job, session: Session) -> tuple[Message, ...]:
+    """The student's own cells that stopped: nothing was taken off for them, but they should know."""
+    names = [exercise.id for exercise in job.exercises]
+    own = [
+        (cell.number + 1, session.errors[cell.number])
+        for cell in job.cells
+        if cell.number in session.errors
+        and not cell.public_tests
+        and not any(_defines(name, cell.source) for name in names)
+    ]
+    said = N_("cell {place} of the notebook stopped with {what}; nothing was taken off for it")
+    return tuple(message(said, place=place, what=stopped_by(error)) for place, error in own[:MAX_NOTES])
 
 
 class _Exam:
@@ -75,36 +98,47 @@ class _Exam:
     def report(self) -> ExerciseReport:
         """Examine the exercise."""
         if self._exercise.untouched:
-            checks = self._all_alike("not_attempted", message(N_("this exercise is not written yet")))
-            return self._made_of(checks, None)
+            said = message(N_("this exercise is not written yet"))
+            return self._made_of(self._all_alike(Verdict("not_attempted", said)), None)
         sources = [cell.source for cell in self._job.cells[: self._exercise.after]]
         breach = find_forbidden(sources, self._exercise.id, self._exercise.forbidden)
         if breach is not None:
-            return self._made_of(self._all_alike("forbidden", forbidden(breach)), None)
+            return self._made_of(self._all_alike(Verdict("forbidden", forbidden(breach))), None)
         problem = self._why_not_callable()
         if problem is not None:
-            return self._made_of(self._first_says(*problem), None)
+            return self._made_of(self._first_says(problem), None)
         checks = self._run_checks()
+        if any(check.outcome in LOST for check in checks) and (stopped := self._cell_error()):
+            # What stands of the function is not what its author wrote: the cell's own error comes first.
+            return self._made_of(_with_first_lost(checks, stopped), None)
         return self._made_of(checks, self._diagnose(checks))
 
-    def _why_not_callable(self) -> tuple[Outcome, Message | None] | None:
+    def _why_not_callable(self) -> Verdict | None:
         """Why there is no function to examine, or None when there is one."""
         try:
             self._session.run_until(self._exercise.after)
-            kind = self._session.request({"op": "kind", "name": self._exercise.id}, ())[0].get("kind")
+            kind = replies.text(
+                self._session.request({"op": "kind", "name": self._exercise.id}, ())[0].get("kind"), replies.MAX_NAME
+            )
         except WorkerDied as death:
-            return outcome_of(death)
+            return verdict_of(death)
         if kind == "callable":
             return None
         name = self._exercise.id
-        defines = re.compile(rf"^\s*(def|class)\s+{name}\b|^{name}\s*=", re.MULTILINE)
+        if stopped := self._cell_error():
+            return stopped
+        if kind == "missing":
+            said = message(N_("there is no function {name} after your notebook has run"), name=name)
+            return Verdict("error", said, message(N_("Its name, and that its cell is a code cell, must stay.")))
+        return Verdict("error", message(N_("{name} is no function but of type {kind}"), name=name, kind=kind))
+
+    def _cell_error(self) -> Verdict | None:
+        """What stopped the cell that defines the function, if something did."""
         for cell in self._job.cells[: self._exercise.after]:
             error = self._session.errors.get(cell.number)
-            if error is not None and defines.search(cell.source):
-                return "error", _cell_error(name, error)
-        if kind == "missing":
-            return "error", message(N_("there is no function {name} after your notebook has run"), name=name)
-        return "error", message(N_("{name} is a {kind} and not a function"), name=name, kind=str(kind)[:100])
+            if error is not None and _defines(self._exercise.id, cell.source):
+                return cell_error(self._exercise.id, error)
+        return None
 
     def _run_checks(self) -> list[CheckReport]:
         started, channel = time.monotonic(), self._session.seconds["channel"]
@@ -122,23 +156,25 @@ class _Exam:
             if check.outcome == "passed":
                 passed.add(check.id)
             checks.append(check)
-            if check.outcome in ("forbidden", "not_attempted"):
-                return self._all_alike(check.outcome, check.message)
+            if check.outcome == "forbidden":
+                return self._all_alike(Verdict("forbidden", check.message))
         return checks
 
     def _run_check(self, item: pytest.Function, passed: set[str]) -> CheckReport:
         missing = [need for need in spec_of(item).needs if need not in passed]
         if missing:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
-            return _report(item, "skipped", message(N_('needs "{title}" first'), title=message(titles[missing[0]])))
-        raised = self._plugin.run(item, self._student, self._job.seed)
-        return _report(item, *outcome_of(raised))
+            return _report(item, _waiting_for(titles[missing[0]]))
+        return _report(item, verdict_of(self._plugin.run(item, self._student, self._job.seed)))
 
     def _diagnose(self, checks: list[CheckReport]) -> Mistake | None:
-        if not any(check.outcome in ("failed", "error") for check in checks):
+        if not any(check.outcome in LOST for check in checks):
             return None
         started = time.monotonic()
-        found = find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference)
+        try:
+            found = find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference)
+        except ProtocolError:  # what was decoded once does not decode again: no mistake is like that
+            found = None
         self._seconds["diagnosis"] += time.monotonic() - started
         return found
 
@@ -155,57 +191,49 @@ class _Exam:
             diagnosis=message(mistake.says) if mistake else None,
         )
 
-    def _all_alike(self, outcome: Outcome, said: Message | None) -> list[CheckReport]:
+    def _all_alike(self, verdict: Verdict) -> list[CheckReport]:
         """All checks share an outcome, and the first one says why."""
         first, *others = self._suite.items
-        return [_report(first, outcome, said), *(_report(item, outcome, None) for item in others)]
+        return [_report(first, verdict), *(_report(item, Verdict(verdict.outcome)) for item in others)]
 
-    def _first_says(self, outcome: Outcome, said: Message | None) -> list[CheckReport]:
+    def _first_says(self, verdict: Verdict) -> list[CheckReport]:
         """The first check tells what is wrong, and the others wait for it: one message and not ten."""
         first, *others = self._suite.items
-        waiting = message(N_('needs "{title}" first'), title=message(spec_of(first).title))
-        return [_report(first, outcome, said), *(_report(item, "skipped", waiting) for item in others)]
+        waiting = _waiting_for(spec_of(first).title)
+        return [_report(first, verdict), *(_report(item, waiting) for item in others)]
 
 
-def _report(item: pytest.Function, outcome: Outcome, said: Message | None) -> CheckReport:
+def _report(item: pytest.Function, verdict: Verdict) -> CheckReport:
     spec = spec_of(item)
     return CheckReport(
         id=check_id(item),
         title=message(spec.title),
-        outcome=outcome,
-        score=float(spec.points) if outcome == "passed" else 0.0,
+        outcome=verdict.outcome,
+        score=float(spec.points) if verdict.outcome == "passed" else 0.0,
         max_score=float(spec.points),
-        message=said,
-        hint=message(spec.hint) if outcome in ("failed", "error") else None,
+        message=verdict.message,
+        hint=message(spec.hint) if verdict.ask_check else verdict.hint,
     )
+
+
+def _waiting_for(title: str) -> Verdict:
+    return Verdict("skipped", message(N_('waits for "{title}"'), title=message(title)))
 
 
 def _mark(checks: list[CheckReport], mistake: Mistake) -> list[CheckReport]:
     """Put the mistake's id on the check that exists to catch it, or else on the first that failed."""
-    lost = [check.id for check in checks if check.outcome in ("failed", "error")]
+    lost = [check.id for check in checks if check.outcome in LOST]
     chosen = mistake.caught_by if mistake.caught_by in lost else lost[0]
-    return [
-        CheckReport(
-            check.id,
-            check.title,
-            check.outcome,
-            check.score,
-            check.max_score,
-            check.message,
-            mistake.id,
-            check.hint,
-        )
-        if check.id == chosen
-        else check
-        for check in checks
-    ]
+    return [replace(check, mistake=mistake.id) if check.id == chosen else check for check in checks]
 
 
-def _cell_error(name: str, error: dict[str, object]) -> Message:
-    text, line = str(error.get("text") or "").strip(), error.get("line")
-    what = f"{error.get('type')}: {text.splitlines()[0][:300] if text else ''}"
-    if isinstance(line, int):
-        return message(
-            N_("the cell that defines {name} did not run: {what} (line {line})"), name=name, what=what, line=line
-        )
-    return message(N_("the cell that defines {name} did not run: {what}"), name=name, what=what)
+def _with_first_lost(checks: list[CheckReport], verdict: Verdict) -> list[CheckReport]:
+    """The checks, with a verdict on the first that was lost."""
+    first = next(place for place, check in enumerate(checks) if check.outcome in LOST)
+    said = replace(checks[first], outcome=verdict.outcome, message=verdict.message, hint=verdict.hint)
+    return [*checks[:first], said, *checks[first + 1 :]]
+
+
+def _defines(name: str, source: str) -> bool:
+    # By the look of it: a cell with a syntax error has no tree to ask.
+    return re.search(rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=", source, re.MULTILINE) is not None

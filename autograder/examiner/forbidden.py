@@ -100,13 +100,16 @@ class _Search:
     def search(self, exercise: str) -> ForbiddenCall | None:
         """Follow the names of the notebook, beginning with the answer's."""
         self._pending.append((exercise, None))
-        seen: set[str] = set()
+        seen: set[str | int] = set()
         while self._pending:
             name, line = self._pending.popleft()
             if name in seen:
                 continue
             seen.add(name)
             for binding in self._standing(name):
+                if id(binding) in seen:  # a function may stand behind thousands of names
+                    continue
+                seen.add(id(binding))
                 found = self._named(binding, line) if isinstance(binding, str) else self._inside(binding, line)
                 if found:
                     return found

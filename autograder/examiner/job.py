@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from autograder.course import Limits
+from autograder.messages import Message
 from autograder.report import ExerciseReport
 
 
@@ -54,6 +55,7 @@ class Examined(msgspec.Struct, frozen=True):
         exercises: in the order of the job's.
         outputs: nbformat outputs by cell number.
         confinement: what the worker was confined by.
+        notes: what else the student should know.
         seconds: where the time went (``spawn``, ``cells``, ``checks``, ``channel``, ``diagnosis``, ``total``).
         calls: how many requests were made of the student's functions, for measuring.
         memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
@@ -62,6 +64,7 @@ class Examined(msgspec.Struct, frozen=True):
     exercises: tuple[ExerciseReport, ...]
     outputs: dict[int, list[dict[str, Any]]] = {}
     confinement: str = "none"
+    notes: tuple[Message, ...] = ()
     seconds: dict[str, float] = {}
     calls: int = 0
     memory: dict[str, int] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -52,6 +53,7 @@ class Lanes:
         code = 1
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the door's to handle; it closes the lane
+            _end_with_parent()
             self._control.close()
             zygote.adopt()
             _serve_lane(lane, plugin, zygote)
@@ -69,6 +71,14 @@ def _reap() -> None:
             return
         if pid == 0:
             return
+
+
+def _end_with_parent() -> None:
+    """Be killed when the examiner ends, also in the middle of a submission."""
+    if sys.platform == "linux":
+        from autograder.worker import syscalls
+
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> None:

@@ -1,6 +1,10 @@
-"""From what a check raised to its outcome and the sentence that a student reads."""
+"""From what a check raised to its outcome, the sentence that a student reads, and a hint that fits."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import ForbiddenCall, ForbiddenCalled, StudentRaised
@@ -14,64 +18,104 @@ NOT_WRITTEN = "is not written yet"
 
 MEMORY_TEXTS = ("can't allocate memory", "not enough memory")
 
+# What to try after an exception, by a builtin class of it and a piece of its text; the first that fits.
+HINTS = (
+    ("SyntaxError", "", N_("That is where Python gave up reading: the slip is there or just before it.")),
+    ("ModuleNotFoundError", "", N_("Nothing is installed here; torch, numpy and matplotlib are there.")),
+    ("NameError", "", N_("Is the name spelt as where it was made, and made or imported in this cell or above?")),
+    ("EOFError", "input()", N_("What the function needs comes in as arguments.")),
+    ("RuntimeError", "numpy()", N_("numpy knows nothing of gradients: can you stay in torch?")),
+    ("RuntimeError", "in-place", N_("That line writes into a tensor that it was given: make a new tensor instead.")),
+    ("RuntimeError", "dtype", N_("Print the dtypes before that line: which tensor did you make yourself?")),
+    ("RuntimeError", "", N_("Print the shapes before that line: which axes have to agree?")),
+    ("IndexError", "", N_("Count the axes of that tensor: how many can you rely on?")),
+    ("TypeError", "", N_("Print the type of each part of that line: which one is not what you took it for?")),
+)
 
-def outcome_of(raised: BaseException | None) -> tuple[Outcome, Message | None]:
-    """The outcome of a check that raised this, and what to tell the student."""
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a check; `hint` is one of its own, `ask_check` says that the check's hint fits."""
+
+    outcome: Outcome
+    message: Message | None = None
+    hint: Message | None = None
+    ask_check: bool = False
+
+
+def verdict_of(raised: BaseException | None) -> Verdict:
+    """The verdict on a check that raised this."""
     match raised:
         case None:
-            return "passed", None
+            return Verdict("passed")
         case CheckFailed():
-            return "failed", raised.message
+            return Verdict("failed", raised.message, ask_check=not raised.says_all)
         case StudentRaised():
             return _of_exception(raised)
         case ForbiddenCalled():
-            return "forbidden", forbidden(raised.call)
+            return Verdict("forbidden", forbidden(raised.call))
         case NoMoreTime():
-            return "timeout", message(
-                N_("the whole notebook has {seconds} seconds, and they were used up"),
-                seconds=f"{raised.seconds:g}",
-            )
+            said = N_("the whole notebook has {seconds} seconds, and they were used up")
+            return Verdict("timeout", message(said, seconds=f"{raised.seconds:g}"))
         case TimedOut():
-            return "timeout", message(
-                N_("your function gave no answer within {seconds} seconds; is there a loop that never ends?"),
-                seconds=f"{raised.seconds:g}",
-            )
+            said = N_("your function gave no answer within {seconds} seconds; is there a loop that never ends?")
+            return Verdict("timeout", message(said, seconds=f"{raised.seconds:g}"))
         case Crashed():
-            return "crashed", message(
-                N_("your function ended the whole Python process ({how}); does it call exit?"),
-                how=str(raised),
-            )
+            said = N_("your function ended the whole Python process ({how}); does it call exit?")
+            return Verdict("crashed", message(said, how=str(raised)))
         case NoMoreRestarts():
-            return "crashed", message(N_("your notebook was stopped too often to go on with this check"))
+            return Verdict("crashed", message(N_("your notebook was stopped too often to go on with this check")))
         case WorkerDied() | ProtocolError():
-            return "crashed", message(
-                N_("your notebook's process wrote to the grader's own channel, so nothing could be read ({error})"),
-                error=str(raised),
-            )
-    return "ungraded", message(
-        N_("the check itself failed ({error}); this is a fault of the grader, not yours"),
-        error=f"{type(raised).__name__}: {raised}"[:500],
-    )
+            said = N_("your notebook's process wrote to the grader's own channel, so nothing could be read ({error})")
+            return Verdict("crashed", message(said, error=str(raised)))
+    said = N_("the check itself failed ({error}); this is a fault of the grader, not yours")
+    return Verdict("ungraded", message(said, error=f"{type(raised).__name__}: {raised}"[:500]))
 
 
 def forbidden(call: ForbiddenCall) -> Message:
     """The sentence about a finished article that the answer calls."""
-    if call.line is None:
-        return message(N_("your answer calls {name}, which this exercise asks you to write yourself"), name=call.name)
-    return message(
-        N_("your answer calls {name} (line {line} of the cell), which this exercise asks you to write yourself"),
-        name=call.name,
-        line=call.line,
-    )
+    said = N_("your answer calls {name}{where}, which this exercise asks you to write yourself")
+    return message(said, name=call.name, where=_where(call.line, ""))
 
 
-def _of_exception(raised: StudentRaised) -> tuple[Outcome, Message]:
+def cell_error(name: str, error: Mapping[str, Any]) -> Verdict:
+    """The verdict where the cell that defines an exercise's function did not run to its end."""
+    said = N_("the cell that defines {name} stopped{where}: {what}")
+    where = _where(error.get("line"), str(error.get("code") or ""))
+    bases = tuple(error.get("bases") or ())
+    text = str(error.get("text") or "")
+    return Verdict("error", message(said, name=name, where=where, what=stopped_by(error)), _hint(bases, text))
+
+
+def stopped_by(error: Mapping[str, Any]) -> str:
+    """An exception in one line: its type and the first line of its text."""
+    lines = str(error.get("text") or "").strip().splitlines()
+    return f"{error.get('type')}: {lines[0][:300]}" if lines else str(error.get("type"))
+
+
+def _of_exception(raised: StudentRaised) -> Verdict:
+    where = _where(raised.line, raised.code)
     if "NotImplementedError" in raised.bases and NOT_WRITTEN in raised.message:
-        return "not_attempted", message(N_("this exercise is not written yet"))
+        said = N_("the line that raises NotImplementedError is still there{where}, and ends your function")
+        return Verdict("error", message(said, where=_where(raised.line, "")), message(N_("Delete that line.")))
     if "MemoryError" in raised.bases or any(text in raised.message for text in MEMORY_TEXTS):
-        return "out_of_memory", message(N_("your function asked for more memory than a submission may use"))
-    first_line = raised.message.strip().split("\n")[0][:300]
-    what = f"{raised.type_name}: {first_line}" if first_line else raised.type_name
-    if raised.line is None:
-        return "error", message(N_("your function raised {what}"), what=what)
-    return "error", message(N_("your function raised {what} (line {line} of the cell)"), what=what, line=raised.line)
+        return Verdict("out_of_memory", message(N_("your function asked for more memory than a submission may use")))
+    what = stopped_by({"type": raised.type_name, "text": raised.message})
+    called = message(N_(", called with {shapes},"), shapes=raised.called_with) if raised.called_with else ""
+    said = N_("your function{called} raised {what}{where}")
+    return Verdict("error", message(said, what=what, where=where, called=called), _hint(raised.bases, raised.message))
+
+
+def _where(line: object, code: str) -> Message | str:
+    if not isinstance(line, int):
+        return ""
+    if not code:
+        return message(N_(" (line {line} of the cell)"), line=line)
+    return message(N_(" (line {line} of the cell: {code})"), line=line, code=code)
+
+
+def _hint(bases: tuple[str, ...], text: str) -> Message | None:
+    for base, piece, hint in HINTS:
+        if base in bases and piece in text:
+            return message(hint)
+    return None

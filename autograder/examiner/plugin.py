@@ -51,6 +51,7 @@ class SuitePlugin:
         try:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         except BaseException as error:  # noqa: BLE001 - pytest.exit and the like must not end the loop
+            item.session._setupstate.teardown_exact(None)  # which was passed over
             return error
         finally:
             self._student = None

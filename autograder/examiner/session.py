@@ -14,6 +14,7 @@ from typing import Any
 from autograder.channel import frames
 from autograder.channel.proxy import Frame
 from autograder.course import Limits
+from autograder.examiner import replies
 from autograder.examiner.job import JobCell
 from autograder.examiner.zygotes import Worker, describe_exit
 
@@ -169,11 +170,11 @@ class Session:
         self._keep(cell.number, reply)
 
     def _keep(self, number: int, reply: dict[str, Any]) -> None:
-        outputs, error = reply.get("outputs"), reply.get("error")
-        if isinstance(error, dict):
+        if error := replies.error(reply.get("error")):
             self.errors.setdefault(number, error)
-        if number in self.outputs or not isinstance(outputs, list):
+        if number in self.outputs:
             return
+        outputs = replies.outputs(reply.get("outputs"))
         size = len(json.dumps(outputs))
         if size <= self._output_left:
             self._output_left -= size

@@ -43,13 +43,23 @@ def check(*, points: float, title: str, hint: str, needs: str | tuple[str, ...] 
 
 
 class CheckFailed(Exception):
-    """The student's answer is wrong, and this is what was seen. Anything else that a suite raises is our fault."""
+    """The student's answer is wrong, and this is what was seen. Anything else that a suite raises is our fault.
 
-    def __init__(self, message: Message) -> None:
+    Attributes:
+        says_all: whether the sentence says what to do as well, so that the check's hint would only distract.
+    """
+
+    def __init__(self, message: Message, says_all: bool = False) -> None:
         super().__init__(message.render())
-        self.message = message
+        self.message, self.says_all = message, says_all
 
 
-def fail(id: str, **args: Any) -> NoReturn:
-    """End the check: `id` is the English sentence with ``{fields}``, marked ``N_("...")``, and `args` fill it."""
-    raise CheckFailed(Message(id, args))
+def fail(id: str, *, says_all: bool = False, **args: Any) -> NoReturn:
+    """End the check.
+
+    Args:
+        id: the English sentence with ``{fields}``, marked ``N_("...")``.
+        says_all: leave out the check's hint (see `CheckFailed`).
+        args: what goes into the fields.
+    """
+    raise CheckFailed(Message(id, args), says_all)

@@ -55,7 +55,7 @@ def results(value: Any, **shapes: Shape | None) -> tuple[torch.Tensor, ...]:
              seen=len(value), count=len(shapes), names=names)  # fmt: skip
     for name, item in zip(shapes, value, strict=True):
         if not isinstance(item, torch.Tensor):
-            fail(N_("your {name} is {kind}, expected a tensor"), name=name, kind=_kind(item))
+            fail(N_("your {name} is {kind}, expected a tensor"), says_all=True, name=name, kind=_kind(item))
         if item.is_complex():
             fail(N_("your {name} holds complex numbers ({dtype})"), name=name, dtype=_dtype(item.dtype))
     due = {name: shape for name, shape in shapes.items() if shape is not None}
@@ -191,7 +191,11 @@ def _gradients(result: torch.Tensor, inputs: Mapping[str, torch.Tensor], cotange
 
 def _fail_for_no_tuple(value: Any, names: str, count: int) -> None:
     if value is None:
-        fail(N_("your function returned None, expected ({names}): is its last line a return?"), names=names)
+        fail(
+            N_("your function returned None, expected ({names}): does it end with a return?"),
+            says_all=True,
+            names=names,
+        )
     if isinstance(value, torch.Tensor):
         fail(N_("your function returned one tensor of shape {seen}, expected {count} results: ({names})"),
              seen=str(tuple(value.shape)), count=count, names=names)  # fmt: skip

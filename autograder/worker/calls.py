@@ -17,6 +17,7 @@ from autograder.channel.codec import Decoder, Encoder, storage_bytes
 from autograder.channel.frames import Buffer
 
 MAX_EXCEPTION_TEXT = 2_000
+MAX_LINE = 100
 
 Reply = tuple[dict[str, Any], list[Buffer]]
 
@@ -111,16 +112,16 @@ def _reply_encoder(received: Decoder, header: dict[str, Any]) -> Encoder:
 
 
 def describe_exception(error: BaseException, is_cell: Callable[[str], bool]) -> dict[str, Any]:
-    """An exception as plain values: type, builtin bases, text, and the last line of the student's in its way."""
+    """An exception as plain values: type, builtin bases, text, and the student's last line in its way, with number."""
     kind, text = type(error), text_of(error)
     bases = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins" and base is not object]
-    line = None
+    line, code = None, ""
     for frame in traceback.extract_tb(error.__traceback__):
         if is_cell(frame.filename):
-            line = frame.lineno
+            line, code = frame.lineno, frame.line or ""
     if isinstance(error, SyntaxError) and is_cell(str(error.filename)):
-        line, text = error.lineno, str(error.msg)  # its text repeats our name for the cell
-    return {"type": kind.__name__[:200], "bases": bases, "text": text, "line": line}
+        line, code, text = error.lineno, str(error.text or ""), str(error.msg)  # its text repeats the cell's name
+    return {"type": kind.__name__[:200], "bases": bases, "text": text, "line": line, "code": code.strip()[:MAX_LINE]}
 
 
 def text_of(error: BaseException) -> str:

@@ -40,11 +40,15 @@ def test_a_worker_imports_nothing_that_its_zygote_has_not(grader: Grader) -> Non
     assert output["text"] == "[]\n"
 
 
-def test_nothing_is_left_when_the_door_is_killed() -> None:
+def test_nothing_is_left_when_the_door_is_killed_in_the_middle_of_a_submission() -> None:
     script = (
         "import time\nfrom pathlib import Path\nfrom autograder.examiner.client import Examiner\n"
         f"examiner = Examiner(Path({str(HIDDEN)!r}), 'ABC')\nlane = examiner.lane()\n"
-        "print(examiner._process.pid, lane._pid, flush=True)\ntime.sleep(60)\n"
+        "import threading\nfrom autograder.examiner.job import Job, JobCell, JobExercise\n"
+        "from autograder.course import Limits\n"
+        f"job = Job('attention', (JobCell(0, 'while True: pass'),), (JobExercise('{ATTENTION}', 1, False),), 1, Limits())\n"
+        "threading.Thread(target=lane.examine, args=(job,), daemon=True).start()\n"
+        "time.sleep(1)\nprint(examiner._process.pid, lane._pid, flush=True)\ntime.sleep(60)\n"
     )
     door = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert door.stdout is not None

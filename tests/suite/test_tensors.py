@@ -56,7 +56,7 @@ def test_any_shape_will_do_where_none_is_due() -> None:
 
 
 def test_a_forgotten_return_is_told() -> None:
-    assert pair(None) == "your function returned None, expected (output, weights): is its last line a return?"
+    assert pair(None) == "your function returned None, expected (output, weights): does it end with a return?"
 
 
 def test_one_tensor_where_two_are_due_is_told() -> None:

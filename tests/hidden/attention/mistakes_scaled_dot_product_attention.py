@@ -354,7 +354,7 @@ def root_of_the_quotient(Q, K, V):
 
 @mistake(
     "scale-by-number-of-keys",
-    caught_by="weights",
+    caught_by="scale",
     says=N_(
         "You divide by the root of the number of keys. A longer sentence doesn't make a single dot product "
         "any larger: it is d, the width of one key, that counts."
@@ -367,7 +367,7 @@ def scale_by_number_of_keys(Q, K, V):
 
 @mistake(
     "scale-by-number-of-queries",
-    caught_by="weights",
+    caught_by="scale",
     says=N_("You divide by the root of the number of queries. It is d, the width of one query, that counts."),
 )
 def scale_by_number_of_queries(Q, K, V):
@@ -377,7 +377,7 @@ def scale_by_number_of_queries(Q, K, V):
 
 @mistake(
     "scale-by-length",
-    caught_by="weights",
+    caught_by="scale",
     says=N_(
         "You divide by the number of keys. A longer sentence doesn't make a single dot product any larger: "
         "it is the root of d, the width of one key, that counts."
@@ -390,7 +390,7 @@ def scale_by_length(Q, K, V):
 
 @mistake(
     "scale-by-value-width",
-    caught_by="weights",
+    caught_by="scale",
     says=N_(
         "You divide by the root of the width of a value. The dot products are of queries and keys, and it is "
         "their width that counts."
@@ -403,7 +403,7 @@ def scale_by_value_width(Q, K, V):
 
 @mistake(
     "scale-by-first-axis",
-    caught_by="weights",
+    caught_by="scale",
     says=N_(
         "You divide by the root of the size of the first axis, which is the number of sentences for a batch. "
         "It is the last axis, d, that counts."
@@ -416,7 +416,7 @@ def scale_by_first_axis(Q, K, V):
 
 @mistake(
     "scale-by-number-of-numbers",
-    caught_by="weights",
+    caught_by="scale",
     says=N_(
         "You divide by the root of how many numbers K holds altogether. Each dot product has d terms, and it "
         "is d alone that counts."
