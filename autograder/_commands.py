@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -53,6 +53,7 @@ def grade(options: argparse.Namespace) -> int:
     seed = _seed(course, options)
     faults = 0
     clock = Clock()
+    _tell_strays(folder, names, found)
     with _grader(course, course.confinement.grade, options.workers) as grader:
         clock.ready()
         for name, submitted in found.items():
@@ -128,6 +129,15 @@ def _grade_assignment(
         console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
         show_class(rows, console, translations)
     return sum(row.report.status == "ungraded" for row in rows)
+
+
+def _tell_strays(folder: Path, names: Sequence[str], found: Mapping[str, Sequence[Submission]]) -> None:
+    """Students who have a folder and no submission where one is looked for: nobody vanishes without a word."""
+    for name in names:
+        graded = {submission.student for submission in found[name]}
+        strays = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and p.name[0] != "." and p.name not in graded]
+        if graded and strays:
+            print(f"no folder {name}/ in: {', '.join(strays)}", file=sys.stderr)
 
 
 class Clock:
@@ -207,9 +217,12 @@ def _progress(graded: Iterable[Graded], total: int, name: str) -> Iterator[Grade
 
 
 def _course(options: argparse.Namespace) -> Course:
-    from autograder.course import find_course, load_course
+    from autograder.course import COURSE_FILE, find_course, load_course
 
-    return load_course(options.course if options.course is not None else find_course(Path.cwd()))
+    named = options.course
+    if named is not None and named.name == COURSE_FILE and named.is_file():
+        named = named.parent
+    return load_course(named if named is not None else find_course(Path.cwd()))
 
 
 def _assignments(course: Course, options: argparse.Namespace) -> list[str]:
@@ -226,9 +239,12 @@ def _seed(course: Course, options: argparse.Namespace) -> int:
 
 
 def _translations(course: Course, options: argparse.Namespace) -> gettext.NullTranslations:
-    from autograder.messages import translations
+    from autograder.messages import languages, translations
 
-    return translations(options.language or course.language)
+    language = options.language or course.language
+    if language not in languages():
+        raise CourseError(f"there is no language {language!r}; there is: {', '.join(languages())}.")
+    return translations(language)
 
 
 def _near(path: Path) -> Path:

@@ -14,7 +14,7 @@ from autograder import __version__, _commands
 from autograder.errors import AutograderError
 
 CHECK_CODES = "exit code: 0 all automatic points earned, 1 not all, 2 unusable input, 3 fault of the grader"
-INTERRUPTED = 130  # as a shell reports it
+INTERRUPTED, READER_GONE = 130, 141  # as a shell reports SIGINT and SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,11 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"autograder: {fault}", file=sys.stderr)
         return fault.exit_code
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone, as `head` does; closing stdout at the end would complain once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return READER_GONE
+    except OSError as fault:  # a folder that may not be written, a full disk
+        print(f"autograder: {fault.filename or 'a file'}: {fault.strerror or fault}.", file=sys.stderr)
+        return 2
     return code
 
 
@@ -146,9 +150,7 @@ def _add_workers(command: argparse.ArgumentParser) -> None:
 
 def _add_output(command: argparse.ArgumentParser, json_help: str) -> None:
     command.add_argument("--json", action="store_true", help=json_help)
-    command.add_argument(
-        "--language", metavar="L", help="the language of the report, such as zh_CN (default: the course's)"
-    )
+    command.add_argument("--language", metavar="L", help="the language of the report (default: the course's)")
     _add_seed(command)
 
 

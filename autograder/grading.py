@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from autograder.course import Course, Tier, suite_hash
-from autograder.errors import AutograderError, GraderFault, UnusableNotebook
+from autograder.course import COURSE_FILE, Course, Tier, suite_hash
+from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
 from autograder.examiner.job import Examined, Job
 from autograder.mend import Mended, mend, recognise
@@ -47,11 +47,13 @@ class Grader:
     def __init__(self, course: Course, required: Tier, workers: int = 1) -> None:
         self._course = course
         tiers = TIERS[: TIERS.index(required) + 1]
+        _expect_suites(course)
         self._examiner = Examiner(course.root / "tests" / "hidden", tiers)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="grader")
         self._lanes = threading.local()
         self._open: list[Lane] = []
         self._hashes: dict[str, str] = {}
+        self._closed = False
 
     @property
     def points(self) -> dict[str, dict[str, float]]:
@@ -97,10 +99,12 @@ class Grader:
         yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed, only), submissions)
 
     def close(self) -> None:
-        """End the examiner and its workers."""
-        self._pool.shutdown(cancel_futures=True)
+        """End the examiner and its workers, in the middle of a submission too."""
+        self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
         for lane in self._open:
             lane.close()
+        self._pool.shutdown()
         self._examiner.close()
 
     def __enter__(self) -> Grader:
@@ -123,7 +127,7 @@ class Grader:
                 if lane is not None:
                     lane.close()
                 self._lanes.lane = None
-                if attempt + 1 == ATTEMPTS:
+                if attempt + 1 == ATTEMPTS or self._closed:
                     raise
         raise AssertionError("unreachable")
 
@@ -178,6 +182,19 @@ class Grader:
         if assignment not in self._hashes:
             self._hashes[assignment] = suite_hash(self._course, assignment)
         return self._hashes[assignment]
+
+
+def _expect_suites(course: Course) -> None:
+    """Each exercise has its hidden suite; told before seconds are spent on warming up."""
+    for assignment in course.assignments.values():
+        folder = course.hidden_folder(assignment.name)
+        found = sorted(path.stem.removeprefix("test_") for path in folder.glob("test_*.py"))
+        for name in assignment.exercises:
+            if name not in found:
+                raise CourseError(
+                    f"{COURSE_FILE}: assignments.{assignment.name}.exercises.{name} has no hidden suite; "
+                    f"{folder} holds suites of: {', '.join(found) or 'nothing'}."
+                )
 
 
 def grade(notebook: Path, assignment: str | None, course: Course, seed: int) -> GradeReport:

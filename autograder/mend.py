@@ -7,10 +7,12 @@ were released, and answers are found wherever they stand.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder import stubs
 from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
@@ -38,9 +40,7 @@ def recognise(notebook: Notebook, course: Course) -> str:
     Raises:
         UnusableNotebook: it answers none of them.
     """
-    found = {cell.grade_id for cell in notebook.cells} | {
-        name for cell in notebook.cells if cell.kind == "code" for name in _definitions(cell.source)
-    }
+    found = _named(notebook)
     scores = {
         name: sum(exercise in found for exercise in assignment.exercises)
         for name, assignment in course.assignments.items()
@@ -57,17 +57,19 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
 
     Raises:
         UnusableNotebook: it holds more code than can be run.
-        CourseError: the release notebook, from which is mended, is missing.
+        CourseError: the course's own notebook can't be read.
     """
     released = _released(course, assignment)
     code = [cell.source for cell in notebook.cells if cell.kind == "code"]
     if sum(map(len, code)) > MAX_CODE or len(code) > MAX_CELLS:
         raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CELLS} cells or {MAX_CODE >> 20} MB of code.")
+    names = course.assignment(assignment).exercises
+    if not _named(notebook) & set(names):
+        raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(names)}.")
     repairs: list[Message] = []
     cells = _restored(notebook, released, repairs)
     exercises = tuple(
-        _exercise(name, cells, released, course.forbidden_names(assignment, name), repairs)
-        for name in course.assignment(assignment).exercises
+        _exercise(name, cells, released, course.forbidden_names(assignment, name), repairs) for name in names
     )
     return Mended(
         cells=tuple(JobCell(cell.index, cell.source, cell.is_grade) for cell in cells),
@@ -76,19 +78,34 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     )
 
 
+def _named(notebook: Notebook) -> set[str]:
+    """The exercises that a notebook might answer: its grade_ids, and the names that its cells define."""
+    ids = {cell.grade_id for cell in notebook.cells if cell.grade_id}
+    return ids.union(*(_definitions(cell.source) for cell in notebook.cells if cell.kind == "code"))
+
+
 def _released(course: Course, assignment: str) -> Notebook:
-    path = course.release_notebook(assignment)
+    """The notebook as students got it.
+
+    It is made from the instructor's, where there is one: people solve exercises in ``release/`` itself.
+    """
+    source, release = course.source_notebook(assignment), course.release_notebook(assignment)
+    path = source if source.is_file() else release
     try:
-        changed = path.stat().st_mtime_ns if path.is_file() else 0
-        return _read_once(path, changed)
+        return _read_once(path, path.stat().st_mtime_ns if path.is_file() else 0)
     except UnusableNotebook as error:
-        raise CourseError(f"{error} Make it with `autograder release {assignment}`.") from None
+        raise CourseError(f"{error} What students got is made from it.") from None
 
 
 @functools.lru_cache(maxsize=32)
 def _read_once(path: Path, changed: int) -> Notebook:
-    """The notebook; `changed`, its time of change, makes a new entry when the file is another."""
-    return read_notebook(path)
+    """The notebook without solutions; `changed`, its time of change, makes a new entry when the file is another."""
+    notebook = read_notebook(path)
+    cells = (
+        dataclasses.replace(cell, source=stubs.released(cell.source, "")) if cell.is_solution else cell
+        for cell in notebook.cells
+    )
+    return dataclasses.replace(notebook, cells=tuple(cells))
 
 
 def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[Cell]:

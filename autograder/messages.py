@@ -43,6 +43,11 @@ def message(id: str, **args: Any) -> Message:
     return Message(id, args)
 
 
+def languages(folder: Path = LOCALE_FOLDER) -> list[str]:
+    """The languages that reports can be read in: English, and those that have a catalogue."""
+    return ["en", *sorted(path.parents[1].name for path in folder.glob(f"*/LC_MESSAGES/{DOMAIN}.mo"))]
+
+
 def translations(language: str, folder: Path = LOCALE_FOLDER) -> gettext.NullTranslations:
     """The catalogue of a language such as ``"zh_CN"``; English where there is none."""
     return gettext.translation(DOMAIN, folder, [language], fallback=True)

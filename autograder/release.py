@@ -7,9 +7,7 @@ the gradebook, with our `ClearSolutions` in place of the stock one; so both comm
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +17,20 @@ from nbgrader import preprocessors as stock
 from nbgrader import utils
 from nbgrader.converters import GenerateAssignment
 from nbgrader.nbgraderformat import ValidationError as MetadataError
-from traitlets import Unicode
 from traitlets.config import Config
 
+from autograder import stubs
 from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.notebook import read_notebook
 
 
 class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader ships no types
-    """nbgrader's preprocessor that also understands a stub written beside its solution::
+    """nbgrader's preprocessor that also understands a stub written beside its solution; see `autograder.stubs`.
 
-        ### BEGIN SOLUTION
-        shapes = {"scores": (2, 5, 5)}
-        ### END SOLUTION
-        ### BEGIN STUB
-        # shapes = {"scores": None}
-        ### END STUB
-
-    The commented lines become the release's code; a solution without them gets nbgrader's own stub.
-    In ``nbgrader_config.py``: ``c.GenerateAssignment.preprocessors = release_preprocessors()``.
+    A solution without a stub gets nbgrader's own. In ``nbgrader_config.py``:
+    ``c.GenerateAssignment.preprocessors = release_preprocessors()``.
     """
-
-    begin_stub_delimeter = Unicode(
-        "BEGIN STUB", help="The delimiter marking the beginning of a stub (spelled as in nbgrader)"
-    ).tag(config=True)
-    end_stub_delimeter = Unicode("END STUB", help="The delimiter marking the end of a stub").tag(config=True)
 
     def preprocess_cell(self, cell: NotebookNode, resources: Any, cell_index: int) -> tuple[NotebookNode, Any]:
         """Clear one cell.
@@ -53,7 +39,7 @@ class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader shi
             CourseError: one sentence with the notebook and the cell, where the marks do not fit together.
         """
         try:
-            if self.enforce_metadata and not utils.is_solution(cell) and len(self._regions(cell.source)) > 1:
+            if self.enforce_metadata and not utils.is_solution(cell) and len(stubs.regions(cell.source)) > 1:
                 raise CourseError("a solution stands here, but nbgrader has not marked the cell as a solution")
             cell, resources = super().preprocess_cell(cell, resources, cell_index)
         except CourseError as fault:
@@ -65,56 +51,11 @@ class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader shi
 
     def _replace_solution_region(self, cell: NotebookNode, language: str) -> bool:
         """Replace each solution by the stub that follows it, or by nbgrader's; tell whether there was one."""
-        stock_stub = self.code_stub[language] if cell.cell_type == "code" else self.text_stub
-        regions = self._regions(cell.source)
-        lines: list[str] = []
-        for place, region in enumerate(regions):
-            if region.kind == "stub":
-                lines += [_uncommented(line) for line in region.lines]
-            elif region.kind == "text":
-                lines += region.lines
-            elif not _stub_follows(regions[place + 1 :]):
-                lines += [region.indent + line for line in stock_stub.split("\n")]
-        cell.source = "\n".join(lines)
-        return any(region.kind == "solution" for region in regions)
-
-    def _regions(self, source: str) -> list[_Region]:
-        """The cell's lines, cut at the delimiters; none of its solutions and stubs is open or nested."""
-        begins = {self.begin_solution_delimeter: "solution", self.begin_stub_delimeter: "stub"}
-        ends = {self.end_solution_delimeter: "solution", self.end_stub_delimeter: "stub"}
-        regions = [_Region("text")]
-        for line in source.split("\n"):
-            begin = next((kind for mark, kind in begins.items() if mark in line), None)
-            end = next((kind for mark, kind in ends.items() if mark in line), None)
-            within = regions[-1].kind
-            if begin:
-                if within != "text":
-                    raise CourseError(f"BEGIN {begin.upper()} stands before the END {within.upper()} of another")
-                if begin == "stub" and not _is_after_solution(regions):
-                    raise CourseError("BEGIN STUB must follow the END SOLUTION that it stands for")
-                regions.append(_Region(begin, indent=line[: len(line) - len(line.lstrip())]))
-            elif end:
-                if within != end:
-                    raise CourseError(f"END {end.upper()} has no BEGIN {end.upper()}")
-                regions.append(_Region("text"))
-            else:
-                regions[-1].lines.append(line)
-        if regions[-1].kind != "text":
-            raise CourseError(f"BEGIN {regions[-1].kind.upper()} has no END {regions[-1].kind.upper()}")
-        return regions
-
-
-@dataclass
-class _Region:
-    """Lines of a cell: a solution, a stub, or what is neither (text)."""
-
-    kind: str
-    indent: str = ""
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def blank(self) -> bool:
-        return self.kind == "text" and not any(line.strip() for line in self.lines)
+        had_solution = any(region.kind == stubs.SOLUTION for region in stubs.regions(cell.source))
+        cell.source = stubs.released(
+            cell.source, self.code_stub[language] if cell.cell_type == "code" else self.text_stub
+        )
+        return had_solution
 
 
 def release_preprocessors() -> list[Any]:
@@ -191,24 +132,6 @@ def _check_source(source: Path) -> None:
                 f"{source}: cell {cell.index + 1} {what}; open the notebook in JupyterLab and save it again."
             )
         seen.add(cell.id)
-
-
-def _uncommented(line: str) -> str:
-    """A stub's line as live code: without its first ``# `` or ``#``, its indentation kept."""
-    if not line.strip():
-        return ""
-    indent, mark, code = re.fullmatch(r"(\s*)(# ?|)(.*)", line).groups()  # type: ignore[union-attr] # matches all
-    if not mark:
-        raise CourseError(f"a line of the stub is not commented out: {code}")
-    return f"{indent}{code}".rstrip()
-
-
-def _stub_follows(regions: list[_Region]) -> bool:
-    return next((region.kind for region in regions if not region.blank), "") == "stub"
-
-
-def _is_after_solution(regions: list[_Region]) -> bool:
-    return next((r.kind for r in reversed(regions) if not r.blank), "") == "solution"
 
 
 def _text(path: Path) -> str | None:

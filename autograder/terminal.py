@@ -241,7 +241,7 @@ class _Page:
     def _note(self, report: GradeReport) -> str:
         """What a teacher should know first: why there is no score, the mistake, or the worst outcome."""
         if report.error is not None:
-            return self.render(report.error)
+            return self.render(report.error).removeprefix(report.notebook).strip()
         mistakes = _mistakes(report)
         if mistakes:
             return ", ".join(mistakes)

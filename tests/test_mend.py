@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autograder.errors import UnusableNotebook
-from autograder.mend import MAX_CODE, Mended, mend, recognise
+from autograder.mend import MAX_CELLS, MAX_CODE, Mended, mend, recognise
 from autograder.notebook import Cell, Notebook, read_notebook
 from tests.engine import ATTENTION, GOOD, PROJECTION, answered, course, release, with_cell
 
@@ -101,8 +101,14 @@ def test_a_foreign_notebook_is_refused_in_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_notebook_of_megabytes_of_code_is_refused() -> None:
-    with pytest.raises(UnusableNotebook, match="more than 4 MB of code"):
+    with pytest.raises(UnusableNotebook, match="or 4 MB of code"):
         mended(with_cell(release(), 0, "#" * (MAX_CODE + 1)))
+
+
+def test_a_notebook_of_thousands_of_cells_is_refused() -> None:
+    cells = release().cells * (MAX_CELLS // len(release().cells) * 2)
+    with pytest.raises(UnusableNotebook, match="more than 2000 cells"):
+        mended(replace(release(), cells=cells))
 
 
 @pytest.mark.parametrize("source", ["(" * 10_000, "\0", "def f(:", "%%bash\nls", "x = " + "-" * 50_000 + "1"])

@@ -109,8 +109,8 @@ class Student:
             ProtocolError: the other side's answer makes no sense.
         """
         encoder = Encoder(whole=True)
-        self._number += 1
         number = self._number
+        self._number += 1
         header = {
             "op": "call",
             "id": number,
@@ -153,6 +153,8 @@ class Student:
         header.update(tables)
         request = header, b"".join(blobs)
         reply = self._endpoint.request(header, [request[1]])
+        if "raised" in reply[0]:
+            self._record(call.backwards, (request, reply), request, reply)
         self._raise_what_was_raised(reply[0], call)
         found = read_gradients(reply)
         inputs = call.request[0]["tensors"]

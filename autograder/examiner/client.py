@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -54,9 +55,11 @@ class Examiner:
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is the door's: it ends the examiner in its own way
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **_one_thread(), "PYTHONPATH": str(package)},
             )
+        self._ready = False
         self.points: dict[str, dict[str, float]] = {}
         """What each exercise is worth, by assignment, as its checks declare it."""
         try:
@@ -78,6 +81,8 @@ class Examiner:
     def close(self) -> None:
         """End the examiner and all that belongs to it."""
         self._control.close()
+        if not self._ready:
+            self._process.kill()  # it is importing; its zygote ends by itself
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -102,6 +107,7 @@ class Examiner:
             raise (CourseError if hello["exit_code"] == CourseError.exit_code else ConfinementUnavailable)(
                 hello["refused"]
             )
+        self._ready = True
         return dict(hello["suites"])
 
 
@@ -134,14 +140,21 @@ class Lane:
             raise GraderFault(f"the examiner's report can't be read ({error})") from None
 
     def close(self) -> None:
-        """End the lane and the worker that it may have."""
+        """End the lane and the worker that it may have, in the middle of a submission too."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # whoever waits for a report, in another thread, wakes up
         self._sock.close()
+        self._kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:
             return frames.receive(self._sock, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)[0]
         except frames.DeadlineExceeded:
-            os.kill(self._pid, signal.SIGKILL)
+            self._kill()
             raise GraderFault("the examiner gave no report in time") from None
         except frames.ChannelError as error:
             raise GraderFault(f"the examiner's lane is gone ({error})") from None

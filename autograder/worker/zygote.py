@@ -25,6 +25,7 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -253,3 +254,5 @@ def main(descriptor: int, module: str, mount_point: str) -> None:
         raise
     zygote.say(control, {"ready": True, "seconds": time.perf_counter() - started})
     zygote.run()
+    # Whoever started us may be gone, killed even: nobody else would remove what was made for us.
+    shutil.rmtree(pathlib.Path(mount_point).parent, ignore_errors=True)

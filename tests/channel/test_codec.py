@@ -371,7 +371,7 @@ def test_tables_that_do_not_fit_the_bytes_are_refused(tables: dict[str, Any]) ->
 
 
 def test_overlapping_claims_cannot_multiply_memory() -> None:
-    row = {"s": 0, "d": "uint8", "n": [64 * MB], "k": [0], "o": 0, "g": False}
+    row = {"s": 0, "d": "uint8", "n": [codec.MAX_BLOB // 4], "k": [0], "o": 0, "g": False}
     Decoder({"tensors": [row] * 4, "storages": [1]}, b"x")
     with pytest.raises(ProtocolError, match="claims more"):
         Decoder({"tensors": [row] * 5, "storages": [1]}, b"x")

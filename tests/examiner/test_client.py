@@ -46,7 +46,8 @@ def test_nothing_is_left_when_the_door_is_killed_in_the_middle_of_a_submission()
         f"examiner = Examiner(Path({str(HIDDEN)!r}), 'ABC')\nlane = examiner.lane()\n"
         "import threading\nfrom autograder.examiner.job import Job, JobCell, JobExercise\n"
         "from autograder.course import Limits\n"
-        f"job = Job('attention', (JobCell(0, 'while True: pass'),), (JobExercise('{ATTENTION}', 1, False),), 1, Limits())\n"
+        f"cells, exercises = (JobCell(0, 'while True: pass'),), (JobExercise('{ATTENTION}', 1, False),)\n"
+        "job = Job('attention', cells, exercises, 1, Limits())\n"
         "threading.Thread(target=lane.examine, args=(job,), daemon=True).start()\n"
         "time.sleep(1)\nprint(examiner._process.pid, lane._pid, flush=True)\ntime.sleep(60)\n"
     )
