@@ -13,7 +13,7 @@ PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
 help:
 	@echo "make demo      grade the submissions in examples/ and show the results"
-	@echo "make lab       open the exercises in JupyterLab"
+	@echo "make lab       open a copy of the exercises, in work/, in JupyterLab"
 	@echo "make test      run the project's own tests"
 	@echo "make lint      check style and types"
 	@echo "make verify    prove that the hidden tests accept right answers and catch the known mistakes"
@@ -24,7 +24,7 @@ demo: $(STAMP)
 	@$(VENV)/bin/autograder grade attention --submissions examples/submissions --workers 2
 
 test: $(STAMP)
-	@$(VENV)/bin/python -m pytest $(ARGS)
+	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: types
 	@$(VENV)/bin/ruff check
@@ -33,14 +33,16 @@ lint: types
 types: $(STAMP)
 	@$(VENV)/bin/mypy
 
+# In a copy, so that release/ stays what students get; what is in the copy already is left alone.
 lab: $(STAMP)
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir release $(if $(filter 0,$(shell id -u)),--allow-root)
+	@mkdir -p work && cp -Rn release/. work/
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir work $(if $(filter 0,$(shell id -u)),--allow-root)
 
 release: $(STAMP)
 	@$(VENV)/bin/autograder release
 
 verify: $(STAMP)
-	@$(VENV)/bin/autograder verify
+	@$(VENV)/bin/autograder verify --workers 2
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info

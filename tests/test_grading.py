@@ -494,6 +494,7 @@ def test_a_file_that_is_no_notebook_is_unusable_with_one_sentence(graded, tmp_pa
     assert report.error is not None and str(path) in report.error.render()
 
 
-def test_an_empty_notebook_is_told_what_it_lacks(graded) -> None:
+def test_a_notebook_with_nothing_of_the_assignment_is_unusable_and_no_zero(graded) -> None:
     report = graded(replace(release(), cells=()))
-    assert report.score == 0 and outcomes(report) == {"error", "skipped"}
+    assert report.status == "unusable" and report.score is None
+    assert report.error is not None and "holds none of the exercises of attention" in report.error.render()

@@ -106,9 +106,9 @@ def test_a_notebook_of_megabytes_of_code_is_refused() -> None:
 
 
 def test_a_notebook_of_thousands_of_cells_is_refused() -> None:
-    cells = release().cells * (MAX_CELLS // len(release().cells) * 2)
+    cells = [cell for cell in release().cells if cell.kind == "code"] * MAX_CELLS
     with pytest.raises(UnusableNotebook, match="more than 2000 cells"):
-        mended(replace(release(), cells=cells))
+        mended(replace(release(), cells=tuple(cells)))
 
 
 @pytest.mark.parametrize("source", ["(" * 10_000, "\0", "def f(:", "%%bash\nls", "x = " + "-" * 50_000 + "1"])

@@ -179,8 +179,7 @@ def test_a_pipe_is_refused_and_not_waited_for(path: Path) -> None:
     writer = threading.Thread(target=lambda: path.open("wb").close(), daemon=True)  # ends a reader's waiting
     writer.start()
     assert error_of(path) == "is not an ordinary file."
-    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
-    writer.join(10)
+    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # and the writer's
 
 
 def test_a_huge_file_is_refused_unread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,21 +33,26 @@ class Lanes:
 
     def __init__(self, control: socket.socket, zygote: Zygote) -> None:
         self._control, self._zygote = control, zygote
+        self._running: set[int] = set()
 
     def serve(self, plugin: SuitePlugin) -> None:
         """Fork lanes until the door closes the control socket."""
         frames.send(self._control, {"ready": True, "suites": _described(plugin)})
         while True:
             message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
-            _reap()
+            self._reap()
             if not message:
+                for pid in self._running:  # nobody is left to read their reports
+                    os.kill(pid, signal.SIGKILL)
                 return
             with socket.socket(fileno=fds[0]) as lane:
                 self._fork(plugin, lane)
 
     def _fork(self, plugin: SuitePlugin, lane: socket.socket) -> None:
         zygote = self._zygote.attach()
-        if os.fork():
+        pid = os.fork()
+        if pid:
+            self._running.add(pid)
             zygote.abandon()
             return
         code = 1
@@ -61,16 +66,11 @@ class Lanes:
         finally:
             os._exit(code)  # the parent's pytest session must not be finished twice
 
-
-def _reap() -> None:
-    """Bury the lanes that have ended; the zygote, which is a child too, ends only after them."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
+    def _reap(self) -> None:
+        """Bury the lanes that have ended. The zygote, which is a child too, is not ours to bury."""
+        for pid in list(self._running):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                self._running.discard(pid)
 
 
 def _end_with_parent() -> None:
