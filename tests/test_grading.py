@@ -357,9 +357,20 @@ def test_the_finished_article_is_forbidden_by_name_and_line(graded) -> None:
     assert "torch.nn.functional.scaled_dot_product_attention (line 5 of the cell)" in first_message(report)
 
 
-def test_a_name_hidden_from_the_source_is_seen_while_it_runs(graded) -> None:
-    body = "import torch.nn.functional as F\nname = '_'.join(['scaled', 'dot', 'product', 'attention'])\n"
-    body += "o = vars(F)[name](Q, K, V)\nreturn o, o"
+NAME = "'_'.join(['scaled', 'dot', 'product', 'attention'])"
+HIDDEN_CALLS = {
+    "by a name that is put together": f"o = vars(F)[{NAME}](Q, K, V)",
+    "from another thread": f"from concurrent.futures import ThreadPoolExecutor\n"
+    f"o = ThreadPoolExecutor(1).submit(vars(F)[{NAME}], Q, K, V).result()",
+    "with torch functions disabled": f"with torch._C.DisableTorchFunction():\n    o = vars(F)[{NAME}](Q, K, V)",
+    "from scripted text": f"source = 'def f(q, k, v):\\n    return torch.' + {NAME} + '(q, k, v)\\n'\n"
+    f"o = torch.jit.CompilationUnit(source).f(Q, K, V)",
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN_CALLS)
+def test_a_call_hidden_from_the_source_is_seen_while_it_runs(graded, how: str) -> None:
+    body = f"import torch.nn.functional as F\n{HIDDEN_CALLS[how]}\nreturn o, torch.softmax(Q @ K.mT, -1)"
     assert outcomes(graded(answered(**{ATTENTION: attention(body)}))) == {"forbidden"}
 
 

@@ -14,7 +14,7 @@ from autograder.channel import frames
 from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, Reply
 from autograder.worker.cells import Cells
-from autograder.worker.watch import Sighting, watching
+from autograder.worker.watch import Sighting, watch_dispatcher, watching
 
 WARM_UP = (
     "1 + 1",
@@ -34,6 +34,7 @@ def preload() -> Cells:
     import torch
 
     torch.set_num_threads(1)
+    watch_dispatcher()
     _warm_torch()
     cells = Cells()
     cells.attach()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,13 @@ KERNELS = {
 }
 """What torch's own fused kernels for a finished article begin with, where that is not the article's name."""
 
+ATTENTION = "scaled_dot_product_attention"
+
 Sighting = tuple[str, int | None]
+
+_dispatcher = torch.library.Library("aten", "IMPL")
+_watch: _Watch | None = None
+"""The one that looks on now. A process makes one call at a time."""
 
 
 @contextmanager
@@ -33,13 +40,45 @@ def watching(names: Sequence[str], is_cell: Callable[[str], bool]) -> Iterator[l
     if not names:
         yield []
         return
-    mode = _Watch(names, is_cell)
+    global _watch
+    mode = _watch = _Watch(names, is_cell)
     hook = register_module_forward_pre_hook(mode.before_module)
     try:
         with mode:
             yield mode.seen
     finally:
+        _watch = None
         hook.remove()
+
+
+def watch_dispatcher() -> None:
+    """Notice calls below Python too, in this process for good: from scripted code, other threads, a disabled mode.
+
+    The operator's own kernel is replaced by one that notes the call and goes on with torch's plain formula.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced, which is the point
+        _dispatcher.impl(ATTENTION, _noted_attention, "CompositeImplicitAutograd")
+
+
+def _noted_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    if _watch is not None:
+        _watch.note_operator(ATTENTION)
+    plain = torch.ops.aten._scaled_dot_product_attention_math
+    output: torch.Tensor = plain(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )[0]
+    return output
 
 
 class _Watch(TorchFunctionMode):
@@ -51,6 +90,11 @@ class _Watch(TorchFunctionMode):
         last = {name.rpartition(".")[2]: name for name in names}
         self._stems = last | {KERNELS[stem]: name for stem, name in last.items() if stem in KERNELS}
         self._classes = {target: name for name in names if isinstance(target := _resolve(name), type)}
+
+    def note_operator(self, operator: str) -> None:
+        """An operator is called, by whomever."""
+        if operator in self._stems:
+            self._note(self._stems[operator])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         called = str(getattr(func, "__name__", "")).partition(".")[0].lstrip("_")
