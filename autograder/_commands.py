@@ -60,7 +60,7 @@ def grade(options: argparse.Namespace) -> int:
             if submitted:
                 faults += _grade_assignment(grader, course, name, submitted, seed, options)
     count = sum(len(submitted) for submitted in found.values())
-    print(clock.summary(count, options.workers), file=sys.stderr if options.json else sys.stdout)
+    print(f"{clock.summary(count, options.workers)}; seed {seed}", file=sys.stderr if options.json else sys.stdout)
     return 3 if faults else 0
 
 
@@ -233,9 +233,15 @@ def _assignments(course: Course, options: argparse.Namespace) -> list[str]:
 
 
 def _seed(course: Course, options: argparse.Namespace) -> int:
-    from autograder.course import course_seed
+    from autograder.course import STATE_FOLDER, course_seed
 
-    return course_seed(course) if options.seed is None else options.seed
+    if options.seed is not None:
+        return int(options.seed)
+    seed = course_seed(course)
+    kept = course.root / STATE_FOLDER / "seed"
+    if not kept.is_file():
+        print(f"{kept} can't be written: the seed {seed} is of this run alone; --seed uses it again.", file=sys.stderr)
+    return seed
 
 
 def _translations(course: Course, options: argparse.Namespace) -> gettext.NullTranslations:

@@ -20,9 +20,9 @@ from nbgrader.nbgraderformat import ValidationError as MetadataError
 from traitlets.config import Config
 
 from autograder import stubs
-from autograder.course import Course
+from autograder.course import COURSE_FILE, Course
 from autograder.errors import CourseError, UnusableNotebook
-from autograder.notebook import read_notebook
+from autograder.notebook import TEST_PREFIX, read_notebook
 
 
 class ClearSolutions(stock.ClearSolutions):  # type: ignore[misc] # nbgrader ships no types
@@ -94,6 +94,7 @@ def write_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
     """Write the release notebooks of these assignments (of all by default); returns those that changed."""
     changed = []
     for name in _known(course, names):
+        _expect_exercises(course, name)
         text = make_release(course.source_notebook(name))
         target = course.release_notebook(name)
         if _text(target) != text:
@@ -112,6 +113,19 @@ def check_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
         for name in _known(course, names)
         if _text(course.release_notebook(name)) != make_release(course.source_notebook(name))
     ]
+
+
+def _expect_exercises(course: Course, name: str) -> None:
+    """Each exercise of ``course.yml`` has its answer cell and its graded cell in the source notebook."""
+    source = course.source_notebook(name)
+    try:
+        found = {cell.grade_id for cell in read_notebook(source).cells}
+    except UnusableNotebook as fault:
+        raise CourseError(str(fault)) from None
+    for exercise in course.assignment(name).exercises:
+        for grade_id in (exercise, TEST_PREFIX + exercise):
+            if grade_id not in found:
+                raise CourseError(f"{source} has no cell with the grade_id '{grade_id}', which {COURSE_FILE} asks for.")
 
 
 def _known(course: Course, names: Iterable[str]) -> list[str]:

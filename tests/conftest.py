@@ -75,6 +75,15 @@ SOURCE = notebook(
     code("assert double(2) == 4", grade_id="test_double", grade=True, locked=True, solution=False, points=4),
 )
 
+HALF = (
+    code(
+        "def half(x):\n    ### BEGIN SOLUTION\n    return x / 2\n    ### END SOLUTION",
+        grade_id="half",
+        solution=True,
+    ),
+    code("assert half(2) == 1", grade_id="test_half", grade=True, locked=True, solution=False, points=2),
+)
+
 
 @pytest.fixture
 def course_folder(tmp_path: Path) -> Path:
@@ -85,7 +94,7 @@ def course_folder(tmp_path: Path) -> Path:
     for folder in (source.parent, suite.parent):
         folder.mkdir(parents=True)
     (root / "course.yml").write_text(COURSE)
-    source.write_text(json.dumps(SOURCE))
+    source.write_text(json.dumps(notebook(*SOURCE["cells"], *HALF)))
     suite.write_text("def test_value(student): ...\n")
     return root
 

@@ -363,15 +363,18 @@ HIDDEN_CALLS = {
     "from another thread": f"from concurrent.futures import ThreadPoolExecutor\n"
     f"o = ThreadPoolExecutor(1).submit(vars(F)[{NAME}], Q, K, V).result()",
     "with torch functions disabled": f"with torch._C.DisableTorchFunction():\n    o = vars(F)[{NAME}](Q, K, V)",
-    "from scripted text": f"source = 'def f(q, k, v):\\n    return torch.' + {NAME} + '(q, k, v)\\n'\n"
-    f"o = torch.jit.CompilationUnit(source).f(Q, K, V)",
+    "from a traced graph": "o = traced(Q, K, V)",
 }
+TRACED = f"""
+import torch.nn.functional as F
+traced = torch.jit.trace(vars(F)[{NAME}], (torch.ones(1, 2, 2),) * 3, check_trace=False)
+"""
 
 
 @pytest.mark.parametrize("how", HIDDEN_CALLS)
 def test_a_call_hidden_from_the_source_is_seen_while_it_runs(graded, how: str) -> None:
-    body = f"import torch.nn.functional as F\n{HIDDEN_CALLS[how]}\nreturn o, torch.softmax(Q @ K.mT, -1)"
-    assert outcomes(graded(answered(**{ATTENTION: attention(body)}))) == {"forbidden"}
+    body = f"{HIDDEN_CALLS[how]}\nreturn o, torch.softmax(Q @ K.mT, -1)"
+    assert outcomes(graded(answered(**{ATTENTION: attention(body, TRACED)}))) == {"forbidden"}
 
 
 def test_a_comparison_beside_the_answer_is_no_offence(graded) -> None:

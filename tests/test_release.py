@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,9 @@ def test_nbgrader_generates_the_same_bytes(course: Course) -> None:
     generated = course.release_notebook("attention").read_text(encoding="utf-8")
     assert generated == make_release(course.source_notebook("attention"))
     assert "is yours to write" in generated
+
+
+def test_an_exercise_without_its_cells_is_refused(write_course: Callable[[str, str], Path]) -> None:
+    course = load_course(write_course("      half:\n", "      halve:\n"))
+    with pytest.raises(CourseError, match=r"has no cell with the grade_id 'halve', which course\.yml asks for"):
+        write_release(course)
