@@ -12,8 +12,6 @@ from typing import Any
 
 from autograder.errors import CourseError
 
-DECLARATIONS = ("mistake", "correct")
-
 
 @dataclass(frozen=True)
 class Answer:

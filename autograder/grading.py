@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from autograder.course import COURSE_FILE, Course, Tier, suite_hash
+from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
 from autograder.examiner.job import Examined, Job
@@ -48,10 +48,12 @@ class Grader:
         self._course = course
         tiers = TIERS[: TIERS.index(required) + 1]
         _expect_suites(course)
-        self._examiner = Examiner(course.root / "tests" / "hidden", tiers)
+        log = course.root / STATE_FOLDER / "examiner.log"
+        self._examiner = Examiner(course.root / "tests" / "hidden", tiers, log)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="grader")
         self._lanes = threading.local()
         self._open: list[Lane] = []
+        self._opening = threading.Lock()
         self._hashes: dict[str, str] = {}
         self._closed = False
 
@@ -100,10 +102,11 @@ class Grader:
 
     def close(self) -> None:
         """End the examiner and its workers, in the middle of a submission too."""
-        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for lane in self._open:
-            lane.close()
+        with self._opening:
+            self._closed = True
+            for lane in self._open:
+                lane.close()
         self._pool.shutdown()
         self._examiner.close()
 
@@ -120,8 +123,7 @@ class Grader:
             lane: Lane | None = getattr(self._lanes, "lane", None)
             try:
                 if lane is None:
-                    lane = self._lanes.lane = self._examiner.lane()
-                    self._open.append(lane)
+                    lane = self._lanes.lane = self._new_lane()
                 return lane.examine(job)
             except GraderFault:
                 if lane is not None:
@@ -130,6 +132,14 @@ class Grader:
                 if attempt + 1 == ATTEMPTS or self._closed:
                     raise
         raise AssertionError("unreachable")
+
+    def _new_lane(self) -> Lane:
+        with self._opening:
+            if self._closed:
+                raise GraderFault("the grader is closed")
+            lane = self._examiner.lane()
+            self._open.append(lane)
+            return lane
 
     def _report(
         self, notebook: Notebook, job: Job, mended: Mended, examined: Examined | None, fault: str | None

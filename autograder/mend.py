@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from autograder.messages import N_, Message, message
 from autograder.notebook import TEST_PREFIX, Cell, Notebook, read_notebook
 
 MAX_CODE = 4 << 20
-"""Characters of code; a notebook with more is no answer to an exercise."""
+"""Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
 MAX_CELLS = 2_000
 ILLUSTRATION = "illustration"
 
@@ -61,7 +62,7 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     """
     released = _released(course, assignment)
     code = [cell.source for cell in notebook.cells if cell.kind == "code"]
-    if sum(map(len, code)) > MAX_CODE or len(code) > MAX_CELLS:
+    if sum(len(json.dumps(source)) for source in code) > MAX_CODE or len(code) > MAX_CELLS:
         raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CELLS} cells or {MAX_CODE >> 20} MB of code.")
     names = course.assignment(assignment).exercises
     if not _named(notebook) & set(names):
@@ -102,7 +103,7 @@ def _read_once(path: Path, changed: int) -> Notebook:
     """The notebook without solutions; `changed`, its time of change, makes a new entry when the file is another."""
     notebook = read_notebook(path)
     cells = (
-        dataclasses.replace(cell, source=stubs.released(cell.source, "")) if cell.is_solution else cell
+        dataclasses.replace(cell, source=stubs.released(cell.source, stubs.STOCK_STUB)) if cell.is_solution else cell
         for cell in notebook.cells
     )
     return dataclasses.replace(notebook, cells=tuple(cells))

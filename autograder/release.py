@@ -108,11 +108,12 @@ def write_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
 
 def check_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
     """The release notebooks of these assignments (of all by default) that are missing or out of step."""
-    return [
-        course.release_notebook(name)
-        for name in _known(course, names)
-        if _text(course.release_notebook(name)) != make_release(course.source_notebook(name))
-    ]
+    stale = []
+    for name in _known(course, names):
+        _expect_exercises(course, name)
+        if _text(course.release_notebook(name)) != make_release(course.source_notebook(name)):
+            stale.append(course.release_notebook(name))
+    return stale
 
 
 def _expect_exercises(course: Course, name: str) -> None:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from autograder.errors import CourseError
 
 SOLUTION, STUB = "SOLUTION", "STUB"
+STOCK_STUB = "# YOUR CODE HERE\nraise NotImplementedError()"
+"""nbgrader's own, for a solution that has no stub beside it."""
 
 
 @dataclass

@@ -110,7 +110,7 @@ def _judge(exercise: str, mistake: Answer, report: ExerciseReport) -> Line:
     problems = []
     if mistake.caught_by not in caught:
         problems.append(f"not caught by {mistake.caught_by}, which was {outcomes.get(mistake.caught_by)}")
-    if mistake.named and report.mistake != mistake.id:
+    if report.mistake != mistake.id and (mistake.named or report.mistake):
         problems.append(f"named {report.mistake}" if report.mistake else "not named")
     return Line(exercise, mistake, caught, report.mistake, tuple(problems))
 

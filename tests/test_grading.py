@@ -378,7 +378,13 @@ def test_a_call_hidden_from_the_source_is_seen_while_it_runs(graded, how: str) -
 
 
 def test_a_comparison_beside_the_answer_is_no_offence(graded) -> None:
-    compare = "\nimport torch.nn.functional as F\nx = torch.ones(1, 2, 3)\nF.scaled_dot_product_attention(x, x, x)\n"
+    compare = f"""
+import numpy as np, torch.nn.functional as F
+x = torch.ones(1, 2, 3)
+F.scaled_dot_product_attention(x, x, x)
+torch.testing.assert_close({ATTENTION}(x, x, x)[0], F.scaled_dot_product_attention(x, x, x))
+np.testing.assert_allclose({ATTENTION}(x, x, x)[0], F.scaled_dot_product_attention(x, x, x))
+"""
     assert exercise(graded(answered(**{ATTENTION: GOOD + compare}))).score == 16
 
 

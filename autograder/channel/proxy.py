@@ -28,7 +28,7 @@ class StudentRaised(Exception):
     Attributes:
         type_name: the exception's class.
         bases: the builtin exceptions that it is one of, such as ``("ValueError", "Exception", "BaseException")``.
-        text: its text, at most 2,000 characters.
+        message: its text, at most 2,000 characters.
         line: the line of the student's cell where it came from, or None.
         code: the text of that line.
         called_with: the shapes and the dtype of the tensors that the function was called with, for people.

@@ -16,7 +16,7 @@ OPTIONS = (
     # Nothing that formats, captures, caches or patches: checks are run by the thousand, and nobody reads pytest here.
     "-s", "--assert=plain", "-p", "no:terminal", "-p", "no:logging", "-p", "no:cacheprovider", "-p", "no:faulthandler",
     "-p", "no:warnings", "-p", "no:unraisableexception", "-p", "no:threadexception", "--import-mode=importlib",
-    "-o", "python_files=test_*.py", "-c", os.devnull,
+    "--noconftest", "-o", "python_files=test_*.py", "-c", os.devnull,
 )  # fmt: skip
 
 

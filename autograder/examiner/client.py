@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -33,6 +33,7 @@ class Examiner:
     Args:
         hidden: the folder of all hidden suites.
         tiers: acceptable confinement, best first.
+        log: where tracebacks of the examiner's own faults are kept.
 
     Raises:
         ConfinementUnavailable: student code can't be confined as required.
@@ -40,13 +41,14 @@ class Examiner:
         GraderFault: the examiner did not start.
     """
 
-    def __init__(self, hidden: Path, tiers: Sequence[Tier]) -> None:
+    def __init__(self, hidden: Path, tiers: Sequence[Tier], log: Path | None = None) -> None:
         self._control, theirs = socket.socketpair()
         package = Path(__file__).parents[2]
-        with theirs:
+        with theirs, _opened(log) as complaints:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",
                     "-m",
                     "autograder.examiner",
                     str(theirs.fileno()),
@@ -57,7 +59,8 @@ class Examiner:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is the door's: it ends the examiner in its own way
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, **_one_thread(), "PYTHONPATH": str(package)},
+                stderr=complaints,
+                env={**_environment(), "PYTHONPATH": str(package)},
             )
         self._ready = False
         self.points: dict[str, dict[str, float]] = {}
@@ -160,6 +163,19 @@ class Lane:
             raise GraderFault(f"the examiner's lane is gone ({error})") from None
 
 
-def _one_thread() -> dict[str, str]:
-    # Forks of a process whose maths library runs threads can hang; and a lane is one core's work anyway.
-    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+def _environment() -> dict[str, str]:
+    """Ours, without what tells pytest to load or do more, and with one thread.
+
+    Forks of a process whose maths library runs threads can hang; and a lane is one core's work anyway.
+    """
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return ours | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+def _opened(log: Path | None) -> IO[bytes]:
+    """Where tracebacks of the examiner go: to a file for instructors, or nowhere; never to a student's terminal."""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(mode=0o700, exist_ok=True)
+            return log.open("ab")
+    return open(os.devnull, "ab")

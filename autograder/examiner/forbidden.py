@@ -28,7 +28,10 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class Bound(NamedTuple):
-    """A name and what a statement makes of it: it ``sets`` it, ``may_set`` it, or ``changes`` what stands there."""
+    """A name and what a statement makes of it.
+
+    It ``sets`` it, ``may_set`` it, ``changes`` what stands there, or has ``called`` a method of that, which may.
+    """
 
     name: str
     to: Binding
@@ -119,6 +122,10 @@ class _Search:
         """What a name stands for in the end: its last sure definition, and what may have changed it since."""
         if name not in self._found:
             bound = self._bound.get(name, [])
+            made = [one for one in bound if one.how not in ("changes", "called")]
+            if made and all(isinstance(one.to, str) for one in made):
+                # A module: `torch.testing.assert_close(…)` uses it and does not change it.
+                bound = [one for one in bound if one.how != "called"]
             last = max((place for place, one in enumerate(bound) if one.how == "sets"), default=0)
             self._found[name] = [one.to for one in bound[last:]]
         return self._found[name]
@@ -240,7 +247,7 @@ def _bound_by(statement: ast.stmt, how: str) -> Iterator[Bound]:
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         # helpers.append(…)
         if isinstance(statement.value.func, ast.Attribute) and (root := _root(statement.value.func)):
-            yield Bound(root, statement.value, "changes")
+            yield Bound(root, statement.value, "called")
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.expr):
             for sub in ast.walk(child):
@@ -308,7 +315,7 @@ def _scope(node: ast.AST, outer: Scope | None) -> Scope | None:
     elsewhere: set[str] = set()
     if not isinstance(node, ast.Lambda):
         for bound in _bindings(node.body):
-            if bound.how != "changes":
+            if bound.how not in ("changes", "called"):
                 names.setdefault(bound.name, []).append(bound.to)
         for sub in ast.walk(node):
             if isinstance(sub, ast.Global | ast.Nonlocal):

@@ -21,13 +21,15 @@ MEMORY_TEXTS = ("can't allocate memory", "not enough memory")
 # What to try after an exception, by a builtin class of it and a piece of its text; the first that fits.
 HINTS = (
     ("SyntaxError", "", N_("That is where Python gave up reading: the slip is there or just before it.")),
-    ("ModuleNotFoundError", "", N_("Nothing is installed here; torch, numpy and matplotlib are there.")),
+    ("ModuleNotFoundError", "", N_("Only what the course needs can be imported here: torch, numpy, matplotlib.")),
     ("NameError", "", N_("Is the name spelt as where it was made, and made or imported in this cell or above?")),
     ("EOFError", "input()", N_("What the function needs comes in as arguments.")),
     ("RuntimeError", "numpy()", N_("numpy knows nothing of gradients: can you stay in torch?")),
     ("RuntimeError", "in-place", N_("That line writes into a tensor that it was given: make a new tensor instead.")),
     ("RuntimeError", "dtype", N_("Print the dtypes before that line: which tensor did you make yourself?")),
-    ("RuntimeError", "", N_("Print the shapes before that line: which axes have to agree?")),
+    ("RuntimeError", "size", N_("Print the shapes before that line: which axes have to agree?")),
+    ("RuntimeError", "shape", N_("Print the shapes before that line: which axes have to agree?")),
+    ("RuntimeError", "dimension", N_("Print the shapes before that line: which axes have to agree?")),
     ("IndexError", "", N_("Count the axes of that tensor: how many can you rely on?")),
     ("TypeError", "", N_("Print the type of each part of that line: which one is not what you took it for?")),
 )

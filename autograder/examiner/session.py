@@ -23,7 +23,7 @@ MAX_OUTPUTS = 32 << 20
 
 
 class WorkerDied(Exception):
-    """The student's process is gone. `during` is what it was doing: a request of ours."""
+    """The student's process is gone; the text says how."""
 
 
 class TimedOut(WorkerDied):

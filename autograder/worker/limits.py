@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 
@@ -73,7 +74,10 @@ def apply(limits: Limits, others: int = 0) -> None:
 def apply_where_trusted(limits: Limits) -> None:
     """The bounds that keep a trusted worker from harming by mistake, where the system has them."""
     if resource is not None:
-        _bind({"AS": limits.memory_bytes, "CPU": limits.cpu_seconds, "FSIZE": limits.file_bytes, "CORE": 0})
+        bounds = {"AS": limits.memory_bytes, "CPU": limits.cpu_seconds, "FSIZE": limits.file_bytes, "CORE": 0}
+        for name, value in bounds.items():
+            with contextlib.suppress(OSError, ValueError):  # macOS maps more than any sensible address space
+                _bind({name: value})
 
 
 def _bind(wanted: dict[str, int]) -> None:

@@ -1,7 +1,7 @@
 """What runs in the confined child: answers the examiner's requests until the channel closes.
 
-Requests are ``cell`` (run a cell), ``call`` and ``backward`` (see `autograder.worker.calls`). Each has a number,
-which its reply repeats.
+Requests are ``cell`` (run a cell), ``kind`` (what stands under a name), ``call`` and ``backward`` (see
+`autograder.worker.calls`). Each has a number, which its reply repeats.
 """
 
 from __future__ import annotations

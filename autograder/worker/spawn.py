@@ -40,7 +40,12 @@ def spawn(plan: Plan, ends: Ends, home: int | None, serve: Serve) -> tuple[int, 
         pid = os.fork()
     if pid == 0:
         _never_return(lambda: _work(plan, ends, serve), ends)
-    return pid, os.pidfd_open(pid)  # no race: nobody but us can reap it
+    try:
+        return pid, os.pidfd_open(pid)  # no race: nobody but us can reap it
+    except OSError:
+        os.kill(pid, signal.SIGKILL)  # nobody could hold it
+        os.waitpid(pid, 0)
+        raise
 
 
 def _work(plan: Plan, ends: Ends, serve: Serve) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -125,8 +124,6 @@ class _Watch(TorchFunctionMode):
 
 
 def _resolve(name: str) -> Any:
+    """What stands under a dotted name, if its module is loaded: what is not was not called either."""
     module, _, attribute = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), attribute, None)
-    except ImportError:  # a method, or a package that is not installed here: no class to look out for
-        return None
+    return getattr(sys.modules.get(module), attribute, None)

@@ -116,7 +116,9 @@ class Zygote:
 
     def _obey(self, client: socket.socket) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(client, _LARGEST_MESSAGE, 8)
+            data, descriptors, _, _ = socket.recv_fds(client, _LARGEST_MESSAGE, 8, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # a number that was another descriptor's a moment ago
+            return
         except OSError:
             data, descriptors = b"", []
         if not data:
@@ -192,7 +194,9 @@ class Zygote:
                 return
             if pid == 0:
                 return
-            child = next(child for child in self._children.values() if child.pid == pid)
+            child = next((child for child in self._children.values() if child.pid == pid), None)
+            if child is None:
+                continue
             self._poll.unregister(child.pidfd)
             del self._children[child.pidfd]
             os.close(child.pidfd)

@@ -1,5 +1,7 @@
 """What learners get wrong in projecting to queries, keys and values, each with the check that catches it."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -319,3 +321,32 @@ def one_sentence_for_all(x, W_q, W_k, W_v):
     if x.dim() > 2:
         x = x[:1].expand(x.shape)
     return x @ W_q, x @ W_k, x @ W_v
+
+
+@mistake(
+    "square-matrices-transposed",
+    caught_by="queries",
+    says=N_("You turn a matrix around whenever it is square. It is x @ W, for every shape of W."),
+)
+def square_matrices_transposed(x, W_q, W_k, W_v):
+    return tuple(x @ (W.mT if W.shape[0] == W.shape[1] else W) for W in (W_q, W_k, W_v))
+
+
+@mistake(
+    "other-formula-in-float32",
+    caught_by="dtypes",
+    says=N_("In float32 you compute something else than in float64. The formula is the same for every dtype."),
+)
+def other_formula_in_float32(x, W_q, W_k, W_v):
+    shift = 1.0 if x.dtype == torch.float32 else 0.0
+    return tuple(x @ W + shift for W in (W_q, W_k, W_v))
+
+
+@mistake(
+    "no-numbers-in-bfloat16",
+    caught_by="dtypes",
+    says=N_("In bfloat16 your results are no numbers. What is different there?"),
+)
+def no_numbers_in_bfloat16(x, W_q, W_k, W_v):
+    shift = math.nan if x.dtype == torch.bfloat16 else 0.0
+    return tuple(x @ W + shift for W in (W_q, W_k, W_v))

@@ -17,6 +17,7 @@ from autograder.suite import (
     check,
     expect_close,
     expect_dtype,
+    expect_finite,
     expect_gradients,
     expect_inputs_unchanged,
     expect_shape,
@@ -78,8 +79,9 @@ def _square(rng: Draws) -> list[torch.Tensor]:
 
 def _expect_projection(student: Student, rng: Draws, place: int) -> None:
     x, *matrices = draw(rng)
-    found = project_each(student, x, *matrices)
-    expect_close(found[place], reference(x, *matrices)[place], "QKV"[place], AXES)
+    for these in (matrices, _square(rng)):
+        found = project_each(student, x, *these)
+        expect_close(found[place], reference(x, *these)[place], "QKV"[place], AXES)
 
 
 @check(
@@ -147,9 +149,15 @@ def test_leading_axes(student: Student, rng: Draws) -> None:
 )
 def test_dtypes(student: Student, rng: Draws) -> None:
     inputs = draw(rng)
+    found = {}
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        for name, found in zip("QKV", project_each(student, *(x.to(dtype) for x in inputs)), strict=True):
-            expect_dtype(found, dtype, name)
+        found[dtype] = project_each(student, *(x.to(dtype) for x in inputs))
+        for name, part in zip("QKV", found[dtype], strict=True):
+            expect_dtype(part, dtype, name)
+            expect_finite(part, name, AXES)
+    # Whether the numbers are right is said above, for float64: here, that they are the same.
+    for name, part, exact in zip("QKV", found[torch.float32], found[torch.float64], strict=True):
+        expect_close(part, exact, Message(N_("{name} in float32"), {"name": name}), AXES)
 
 
 @check(
