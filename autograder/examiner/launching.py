@@ -105,7 +105,7 @@ class Launch:
             try:
                 assert process.stdin is not None
                 with process.stdin as stdin, contextlib.suppress(BrokenPipeError):
-                    stdin.write(f"{server.getsockname()[1]} {token}\n")
+                    stdin.write(f"{server.getsockname()[1]} {token} {os.getpid()}\n")
                 return Fresh(process, _accept(server, token, process, complaints), folder)
             except BaseException:
                 process.kill()

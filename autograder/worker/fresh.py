@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from autograder.worker import limits
 
@@ -20,10 +21,14 @@ from autograder.worker import limits
 def main(module: str, bounds: limits.Limits) -> None:
     """Preload `module`, connect to the trusted side and serve it; the first line of stdin says where that is.
 
-    That line is "<port> <token>": the token shows that it is us who connect, and is in no argument list.
+    That line is "<port> <token> <pid>": the token shows that it is us who connect, and is in no argument list; the pid
+    is that of whoever started us.
     """
-    port, token = sys.stdin.readline().split()
-    threading.Thread(target=_end_with_parent, args=(os.getppid(), Path.cwd()), daemon=True).start()
+    line, folder = sys.stdin.readline(), Path.cwd()
+    if not line:  # it was gone before it could say anything
+        _leave(folder)
+    port, token, starter = line.split()
+    threading.Thread(target=_end_with, args=(int(starter), folder), daemon=True).start()
     _silence()
     loaded = importlib.import_module(module)
     preloaded = loaded.preload()
@@ -35,10 +40,15 @@ def main(module: str, bounds: limits.Limits) -> None:
     os._exit(0)
 
 
-def _end_with_parent(parent: int, folder: Path) -> None:
-    """End, and leave no folder, when whoever started us is gone; no system tells us without being asked."""
-    while os.getppid() == parent:
+def _end_with(starter: int, folder: Path) -> None:
+    """End when whoever started us is gone; no system tells us without being asked."""
+    while os.getppid() == starter:
         time.sleep(0.5)
+    _leave(folder)
+
+
+def _leave(folder: Path) -> NoReturn:
+    """End, and leave no folder behind."""
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 

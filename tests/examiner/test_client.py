@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from autograder.examiner.client import Examiner
-from autograder.examiner.job import Job
+from autograder.errors import GraderFault
+from autograder.examiner.client import Examiner, Lane
+from autograder.examiner.job import Job, JobCell
 from autograder.grading import Grader
 from autograder.mend import mend
 from autograder.notebook import read_notebook
@@ -19,13 +24,18 @@ from tests.engine import ATTENTION, GOOD, PROJECTION, ROOT, SEED, answered, cour
 HIDDEN = ROOT / "tests" / "hidden"
 
 
-def test_in_tier_c_the_same_notebook_earns_the_same_points() -> None:
+def test_in_tier_c_the_same_notebook_earns_the_same_points_and_nothing_is_left_of_it() -> None:
     mended = mend(read_notebook(course().source_notebook("attention")), course(), "attention")
     job = Job("attention", mended.cells, mended.exercises, SEED, course().limits)
     with Examiner(HIDDEN, "C") as examiner:
         lane = examiner.lane()
         examined = lane.examine(job)
+        before = _worker_folders()
+        endless = Job("attention", (JobCell(0, "while True: pass"),), job.exercises, SEED, course().limits)
+        threading.Thread(target=_examine_quietly, args=(lane, endless), daemon=True).start()
+        _wait_until(lambda: _worker_folders() - before)
         lane.close()
+    _wait_until(lambda: not _worker_folders() - before)
     assert examined.confinement == "none"
     assert [exercise.score for exercise in examined.exercises] == [4, 16]
 
@@ -61,6 +71,22 @@ def test_nothing_is_left_when_the_door_is_killed_in_the_middle_of_a_submission()
     while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(_runs(pid) for pid in pids)
+
+
+def _worker_folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("autograder-worker-*"))
+
+
+def _examine_quietly(lane: Lane, job: Job) -> None:
+    with contextlib.suppress(GraderFault):  # the lane is closed meanwhile
+        lane.examine(job)
+
+
+def _wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _runs(pid: int) -> bool:

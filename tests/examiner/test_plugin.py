@@ -112,6 +112,17 @@ def test_a_suite_that_fails_its_own_reference_judges_nobody(hidden: Path) -> Non
     assert "test_first does not pass its own reference: CheckFailed: no" in refused(hidden)
 
 
+def test_the_examiner_imports_nothing_that_lies_about(
+    hidden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside a notebook there may be a student's random.py, and above a course anybody's conftest.py.
+    (tmp_path / "torch.py").write_text("raise SystemExit(7)")
+    (tmp_path / "conftest.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--no-such-option")
+    assert [report.score for report in examined(hidden, "def echo(x):\n    return x\n")] == [2]
+
+
 def test_the_door_is_told_why_the_examiner_did_not_start(hidden: Path) -> None:
     (hidden / "parrot" / "correct_echo.py").unlink()
     with pytest.raises(CourseError, match=r"correct_echo\.py is missing"):
