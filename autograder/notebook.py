@@ -134,11 +134,17 @@ def _content(path: Path) -> bytes:
 
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(content.decode(json.detect_encoding(content)))
+        text = content.decode(json.detect_encoding(content)).rstrip()
+        document = json.loads(text)
     except UnicodeDecodeError:
         raise UnusableNotebook(f"{path} is not a notebook: it is not text.") from None
     except json.JSONDecodeError as fault:
-        raise UnusableNotebook(f"{path} is not a notebook: line {fault.lineno} is not JSON ({fault.msg}).") from None
+        if text.lstrip().startswith("{") and (fault.pos >= len(text) or fault.msg.startswith("Unterminated")):
+            raise UnusableNotebook(
+                f"{path} ends in the middle, in line {fault.lineno}: it was not saved or copied whole; "
+                "look for an earlier copy, for example in .ipynb_checkpoints beside it."
+            ) from None
+        raise UnusableNotebook(f"{path} is not a notebook: line {fault.lineno} is not JSON.") from None
     except (ValueError, RecursionError):  # a number of 5,000 digits; brackets nested 100,000 deep
         raise UnusableNotebook(f"{path} is not a notebook: its JSON holds absurd values.") from None
     if not isinstance(document, dict):

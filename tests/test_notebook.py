@@ -100,9 +100,10 @@ def test_another_format_is_told_so(path: Path, version: Any) -> None:
     [
         (b"", "is empty; save the notebook and hand it in again."),
         (b" \n\n", "is empty; save the notebook and hand it in again."),
-        (b"<html></html>", "is not a notebook: line 1 is not JSON (Expecting value)."),
-        (b'{\n"cells": [\n<<<<<<< HEAD\n', "is not a notebook: line 3 is not JSON (Expecting value)."),
-        (b'{"cells": [], ', "is not a notebook: line 1 is not JSON"),
+        (b"<html></html>", "is not a notebook: line 1 is not JSON."),
+        (b'{\n"cells": [\n<<<<<<< HEAD\n', "is not a notebook: line 3 is not JSON."),
+        (b'{"cells": [], ', "ends in the middle, in line 1: it was not saved or copied whole"),
+        (b'{"cells": ["x', "ends in the middle, in line 1: it was not saved or copied whole"),
         (b"PK\x03\x04\xff\xfe\xfa", "is not a notebook: it is not text."),
         (b"[1, 2]", "is not a notebook: it is JSON, but without cells."),
         (b'{"a": 1}', "is not a notebook: it is JSON, but without cells."),
