@@ -13,7 +13,7 @@ from autograder.catalogue import Answer, correct_answers, known_mistakes
 from autograder.course import Course
 from autograder.errors import CourseError
 from autograder.grading import Graded, Grader
-from autograder.notebook import Notebook, read_notebook
+from autograder.notebook import TEST_PREFIX, Notebook, read_notebook
 from autograder.report import CheckReport, ExerciseReport
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ def _with_answer(notebook: Notebook, exercise: str, source: str) -> Notebook:
 
 def _points_in(notebook: Notebook) -> dict[str, float]:
     return {
-        cell.grade_id.removeprefix("test_"): cell.points
+        cell.grade_id.removeprefix(TEST_PREFIX): cell.points
         for cell in notebook.cells
-        if cell.is_grade and cell.grade_id and cell.grade_id.startswith("test_")
+        if cell.is_grade and cell.grade_id and cell.grade_id.startswith(TEST_PREFIX)
     }
 
 
