@@ -8,20 +8,22 @@ LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.built
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types lab release verify clean
+.PHONY: help demo test lint types lab formgrader release verify clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      grade the submissions in examples/ and show the results"
-	@echo "make lab       open a copy of the exercises, in work/, in JupyterLab"
-	@echo "make test      run the project's own tests"
-	@echo "make lint      check style and types"
-	@echo "make verify    prove that the hidden tests accept right answers and catch the known mistakes"
-	@echo "make release   write the students' notebooks from the instructors'"
-	@echo "make clean     remove the virtual environment and the caches"
+	@echo "make demo        grade the submissions in examples/ and show the results"
+	@echo "make lab         open a copy of the exercises, in work/, in JupyterLab"
+	@echo "make formgrader  open the gradebook in JupyterLab, to grade by hand"
+	@echo "make test        run the project's own tests"
+	@echo "make lint        check style and types"
+	@echo "make verify      prove that the hidden tests accept right answers and catch the known mistakes"
+	@echo "make release     write the students' notebooks from the instructors'"
+	@echo "make clean       remove the virtual environment and the caches"
 
 demo: $(STAMP)
-	@$(VENV)/bin/autograder grade attention --submissions examples/submissions --workers 2
+	@$(VENV)/bin/autograder grade attention --submissions examples/submissions --into demo --force --workers 2
+	@$(VENV)/bin/autograder feedback attention --into demo
 
 test: $(STAMP)
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
@@ -37,6 +39,10 @@ types: $(STAMP)
 lab: $(STAMP)
 	@mkdir -p work && cp -Rn release/. work/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir work $(if $(filter 0,$(shell id -u)),--allow-root)
+
+# nbgrader's pages for instructors: open Nbgrader, Formgrader in JupyterLab's menu. Student code stays confined there too.
+formgrader: $(STAMP)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 
 release: $(STAMP)
 	@$(VENV)/bin/autograder release

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from autograder import __version__, _commands
+from autograder import __version__, _class_commands, _commands
 from autograder.errors import AutograderError
 
 CHECK_CODES = "exit code: 0 all automatic points earned, 1 not all, 2 unusable input, 3 fault of the grader"
@@ -57,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_check(commands)
     _add_grade(commands)
+    _add_feedback(commands)
+    _add_export(commands)
     _add_release(commands)
     _add_verify(commands)
     _add_doctor(commands)
@@ -82,9 +84,10 @@ def _add_check(commands: Any) -> None:
 def _add_grade(commands: Any) -> None:
     command = commands.add_parser(
         "grade",
-        help="grade the submissions of a class",
-        description="Grade a folder of submissions, DIR/<student>/<assignment>/<assignment>.ipynb. "
-        "Prints a table for each assignment: scores, known mistakes, and what could not be graded.",
+        help="grade the submissions of a class, into the gradebook",
+        description="Grade a folder of submissions, DIR/<student>/<assignment>/<assignment>.ipynb, and record the "
+        "class in nbgrader's gradebook and autograded/, as `nbgrader autograde` does. Unchanged submissions keep their "
+        "result. Prints a table for each assignment, then who was repaired and who needs a human.",
         epilog="exit code: 0 every submission was graded or is listed as unusable, 2 unusable input, "
         "3 fault of the grader: some submissions stay ungraded",
     )
@@ -92,9 +95,45 @@ def _add_grade(commands: Any) -> None:
     command.add_argument(
         "--submissions", type=Path, metavar="DIR", help="the folder of submissions (default: submitted/)"
     )
-    _add_workers(command)
+    _add_into(command)
+    _add_students(command)
+    command.add_argument("--force", action="store_true", help="grade unchanged submissions again, too")
+    _add_workers(command, default=min(_cores(), 8), said="the machine's cores, 8 at the most")
     _add_output(command, "print JSON alone on stdout, one object a line for each submission")
-    command.set_defaults(run=_commands.grade)
+    command.set_defaults(run=_class_commands.grade)
+
+
+def _add_feedback(commands: Any) -> None:
+    command = commands.add_parser(
+        "feedback",
+        help="write a page for each student",
+        description="Write feedback/<student>/<assignment>/<assignment>.html for each graded submission: what was "
+        "checked, what to try next, marks and comments given by hand, and the notebook as it ran.",
+        epilog="exit code: 0 done, 2 nothing is graded yet",
+    )
+    _add_assignments(command)
+    _add_into(command)
+    _add_students(command)
+    _add_language(command)
+    command.set_defaults(run=_class_commands.feedback)
+
+
+def _add_export(commands: Any) -> None:
+    command = commands.add_parser(
+        "export",
+        help="print the gradebook as CSV or JSON",
+        description="Print the scores in the gradebook, a row for each student and assignment. What is not graded yet "
+        "is left empty.",
+        epilog="exit code: 0 done, 2 the file can't be written",
+    )
+    _add_assignments(command)
+    command.add_argument("--to", type=Path, metavar="FILE", help="write this file (default: print)")
+    command.add_argument(
+        "--format", choices=("csv", "json"), help="the format (default: json for a FILE that ends in .json, else csv)"
+    )
+    _add_into(command)
+    _add_students(command)
+    command.set_defaults(run=_class_commands.export)
 
 
 def _add_release(commands: Any) -> None:
@@ -142,22 +181,46 @@ def _add_assignments(command: argparse.ArgumentParser) -> None:
     command.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="a name from course.yml (default: all)")
 
 
-def _add_workers(command: argparse.ArgumentParser) -> None:
+def _add_into(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--workers", type=_positive, default=1, metavar="N", help="notebooks graded at once (default: 1)"
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="the folder of gradebook.db, autograded/ and feedback/ (default: the course's own)",
+    )
+
+
+def _add_students(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--student", action="append", default=[], metavar="ID", help="this student alone; may be given more than once"
+    )
+
+
+def _add_workers(command: argparse.ArgumentParser, default: int = 1, said: str = "1") -> None:
+    command.add_argument(
+        "--workers", type=_positive, default=default, metavar="N", help=f"notebooks graded at once (default: {said})"
     )
 
 
 def _add_output(command: argparse.ArgumentParser, json_help: str) -> None:
     command.add_argument("--json", action="store_true", help=json_help)
-    command.add_argument("--language", metavar="L", help="the language of the report (default: the course's)")
+    _add_language(command)
     _add_seed(command)
+
+
+def _add_language(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--language", metavar="L", help="the language of the report (default: the course's)")
 
 
 def _add_seed(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seed", type=_seed_number, metavar="N", help="the seed of the random draws (default: the course's)"
     )
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _positive(text: str) -> int:

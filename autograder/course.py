@@ -22,6 +22,7 @@ from autograder.errors import CourseError
 COURSE_FILE = "course.yml"
 STATE_FOLDER = ".autograder"
 HASHED_PARTS = ("channel", "examiner", "suite", "worker")
+HASHED_MODULES = ("mend.py", "notebook.py", "stubs.py")
 SEED_LIMIT = 2**31
 
 Tier = Literal["A", "B", "C"]
@@ -45,6 +46,8 @@ DottedNames = Annotated[
     Meta(description="a list of dotted names such as torch.nn.MultiheadAttention"),
 ]
 GroupNames = Annotated[tuple[str, ...], Meta(description="a list of groups that stand under `forbidden`")]
+YesOrNo = Annotated[bool, Meta(description="true or false")]
+CourseId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*$", description="a short name of letters, digits, - and _")]
 AssignmentName = Annotated[str, Meta(pattern=r"^[A-Za-z]\w*$", description="a name of letters, digits and _")]
 ExerciseName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a function")]
 
@@ -69,10 +72,16 @@ class ConfinementPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One exercise; `forbidden` names groups of the course's `forbidden`."""
+    """One exercise.
+
+    Attributes:
+        forbidden: groups of the course's `forbidden` that its answer may not reach.
+        manual: a human grades it; its points stand in its cell of the source notebook.
+    """
 
     name: ExerciseName
     forbidden: GroupNames = ()
+    manual: YesOrNo = False
 
 
 class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +100,7 @@ class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: Path
     title: Text
     assignments: dict[str, Assignment]
+    id: CourseId | None = None  # the course's name in nbgrader's exchange
     language: Language = "en"
     limits: Limits = Limits()
     confinement: ConfinementPolicy = ConfinementPolicy()
@@ -103,6 +113,10 @@ class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except KeyError:
             has = ", ".join(self.assignments)
             raise CourseError(f"{COURSE_FILE} has no assignment '{name}'; it has: {has}.") from None
+
+    def suites(self, assignment: str) -> tuple[str, ...]:
+        """The exercises of an assignment that a hidden suite grades; a human grades the others."""
+        return tuple(name for name, exercise in self.assignment(assignment).exercises.items() if not exercise.manual)
 
     def forbidden_names(self, assignment: str, exercise: str) -> tuple[str, ...]:
         """The dotted names that an answer to this exercise may not call, in the order of ``course.yml``."""
@@ -180,12 +194,12 @@ def course_seed(course: Course) -> int:
 def suite_hash(course: Course, assignment: str) -> str:
     """SHA-256 (hex) of all that decides a score beside the submission and the seed.
 
-    That is the assignment's hidden files, the parts of this package that run them, its version, and the
-    rules of ``course.yml`` that they apply.
+    That is the assignment's hidden files and its source notebook, the parts of this package that mend, run and
+    examine, its version, and the rules of ``course.yml`` that they apply.
     """
     hidden = course.hidden_folder(assignment)
     exercises = course.assignment(assignment).exercises
-    if not any(hidden.glob("test_*.py")):
+    if course.suites(assignment) and not any(hidden.glob("test_*.py")):
         raise CourseError(f"{hidden} holds no hidden suite (test_<exercise>.py).")
     digest = hashlib.sha256()
     _feed(digest, "version", __version__.encode())
@@ -193,6 +207,10 @@ def suite_hash(course: Course, assignment: str) -> str:
     rules = {name: course.forbidden_names(assignment, name) for name in exercises}
     _feed(digest, "forbidden", msgspec.json.encode(rules))
     package = Path(__file__).parent
+    source = course.source_notebook(assignment)
+    _feed(digest, "source", source.read_bytes() if source.is_file() else b"")
+    for name in HASHED_MODULES:
+        _feed(digest, name, (package / name).read_bytes())
     for label, folder in [("hidden", hidden), *((part, package / part) for part in HASHED_PARTS)]:
         for path in sorted(folder.rglob("*.py")):
             _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())

@@ -13,7 +13,7 @@ from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_has
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
 from autograder.examiner.job import Examined, Job
-from autograder.mend import Mended, mend, recognise
+from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
 from autograder.report import ExerciseReport, GradeReport, Status, total
@@ -25,9 +25,15 @@ ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Graded:
-    """A report, and what the run left: outputs by cell number, and where the time went (seconds)."""
+    """A report, and what it was made from.
+
+    Attributes:
+        mended: the submission as the course knows it; None where it could not be read.
+        examined: what the run left, outputs by cell number, and where the time went (seconds).
+    """
 
     report: GradeReport
+    mended: Mended | None = field(default=None, repr=False)
     examined: Examined | None = field(default=None, repr=False)
 
 
@@ -87,8 +93,8 @@ class Grader:
         try:
             examined = self._examine(job)
         except GraderFault as fault:
-            return Graded(self._report(notebook, job, mended, None, str(fault)))
-        return Graded(self._report(notebook, job, mended, examined, None), examined)
+            return Graded(self._report(notebook, job, mended, None, str(fault)), mended)
+        return Graded(self._report(notebook, job, mended, examined, None), mended, examined)
 
     def grade_many(
         self,
@@ -151,20 +157,30 @@ class Grader:
             else tuple(ExerciseReport(exercise.id, None, points[exercise.id]) for exercise in job.exercises)
         )
         score = total([exercise.score for exercise in exercises])
+        most = sum(exercise.max_score for exercise in exercises)
         return GradeReport(
             notebook=str(notebook.path),
             assignment=job.assignment,
             status="ungraded" if score is None else "graded",
             score=score,
-            max_score=sum(exercise.max_score for exercise in exercises),
+            max_score=most,
             seed=job.seed,
             suite_hash=self._hash(job.assignment),
             confinement=examined.confinement if examined else "none",
             repairs=mended.repairs,
             notes=examined.notes if examined else (),
-            exercises=exercises,
+            exercises=self._with_manual(exercises, job.assignment),
             error=message(N_("the grader failed: {fault}"), fault=fault) if fault else None,
         )
+
+    def _with_manual(self, examined: Sequence[ExerciseReport], assignment: str) -> tuple[ExerciseReport, ...]:
+        """These, and those that wait for a human, in the order of the course."""
+        found = {exercise.id: exercise for exercise in examined}
+        worth = {cell.grade_id: cell.points for cell in released_notebook(self._course, assignment).cells}
+        for name, exercise in self._course.assignment(assignment).exercises.items():
+            if exercise.manual:
+                found[name] = ExerciseReport(name, None, worth.get(name, 0.0), manual=True)
+        return tuple(found[name] for name in self._course.assignment(assignment).exercises if name in found)
 
     def _unusable(self, path: Path, assignment: str | None, seed: int, why: str) -> GradeReport:
         return self._without_score(path, assignment, seed, "unusable", Message("{why}", {"why": why}))
@@ -199,7 +215,7 @@ def _expect_suites(course: Course) -> None:
     for assignment in course.assignments.values():
         folder = course.hidden_folder(assignment.name)
         found = sorted(path.stem.removeprefix("test_") for path in folder.glob("test_*.py"))
-        for name in assignment.exercises:
+        for name in course.suites(assignment.name):
             if name not in found:
                 raise CourseError(
                     f"{COURSE_FILE}: assignments.{assignment.name}.exercises.{name} has no hidden suite; "

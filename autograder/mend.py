@@ -10,15 +10,17 @@ import ast
 import dataclasses
 import functools
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autograder import stubs
 from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
 from autograder.messages import N_, Message, message
-from autograder.notebook import TEST_PREFIX, Cell, Notebook, read_notebook
+from autograder.notebook import TEST_PREFIX, Cell, Kind, Notebook, read_notebook
 
 MAX_CODE = 4 << 20
 """Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
@@ -27,12 +29,50 @@ ILLUSTRATION = "illustration"
 
 
 @dataclass(frozen=True)
-class Mended:
-    """A submission that can be run: its code cells in order, where each exercise is examined, and the repairs."""
+class MendedCell:
+    """A cell of a mended notebook.
 
-    cells: tuple[JobCell, ...]
+    Attributes:
+        number: its place in the notebook that came in, from 0; negative for a cell that was added.
+        role: the course's cell that it stands for, whose metadata counts; None for one of the student's own.
+        as_released: nothing in it is the student's.
+        runs: whether it is run in grading.
+    """
+
+    number: int
+    kind: Kind
+    source: str
+    role: Cell | None = None
+    as_released: bool = False
+    runs: bool = False
+    attachments: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def added(self) -> bool:
+        """Whether the submission did not hold it."""
+        return self.number < 0
+
+    def plays(self, grade_id: str) -> bool:
+        """Whether it stands for the course's cell of that name."""
+        return self.role is not None and self.role.grade_id == grade_id
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A submission as the course knows it: all its cells in order, where each exercise is examined, and the repairs."""
+
+    notebook: tuple[MendedCell, ...]
     exercises: tuple[JobExercise, ...]
     repairs: tuple[Message, ...]
+
+    @property
+    def cells(self) -> tuple[JobCell, ...]:
+        """What is run, in order."""
+        return tuple(
+            JobCell(cell.number, cell.source, public_tests=cell.role is not None and cell.role.is_grade)
+            for cell in self.notebook
+            if cell.runs
+        )
 
 
 def recognise(notebook: Notebook, course: Course) -> str:
@@ -60,23 +100,31 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
         UnusableNotebook: it holds more code than can be run.
         CourseError: the course's own notebook can't be read.
     """
-    released = _released(course, assignment)
+    released = released_notebook(course, assignment)
     code = [cell.source for cell in notebook.cells if cell.kind == "code"]
     if sum(len(json.dumps(source)) for source in code) > MAX_CODE or len(code) > MAX_CELLS:
         raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CELLS} cells or {MAX_CODE >> 20} MB of code.")
-    names = course.assignment(assignment).exercises
-    if not _named(notebook) & set(names):
-        raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(names)}.")
-    repairs: list[Message] = []
-    cells = _restored(notebook, released, repairs)
-    exercises = tuple(
-        _exercise(name, cells, released, course.forbidden_names(assignment, name), repairs) for name in names
-    )
+    exercises = course.assignment(assignment).exercises
+    if not _named(notebook) & set(exercises):
+        raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(exercises)}.")
+    cells, repairs = restored(notebook, released)
     return Mended(
-        cells=tuple(JobCell(cell.index, cell.source, cell.is_grade) for cell in cells),
-        exercises=exercises,
-        repairs=tuple(repairs),
+        notebook=cells,
+        exercises=tuple(
+            _exercise(name, cells, released, course.forbidden_names(assignment, name))
+            for name, exercise in exercises.items()
+            if not exercise.manual
+        ),
+        repairs=repairs,
     )
+
+
+def restored(notebook: Notebook, released: Notebook) -> tuple[tuple[MendedCell, ...], tuple[Message, ...]]:
+    """A notebook's cells with the course's own as they were released, and what had to be repaired for that."""
+    repairs: list[Message] = []
+    cells = _with_roles(notebook, released, repairs)
+    _add_missing(cells, released, repairs)
+    return tuple(cells), tuple(repairs)
 
 
 def _named(notebook: Notebook) -> set[str]:
@@ -85,12 +133,17 @@ def _named(notebook: Notebook) -> set[str]:
     return ids.union(*(_definitions(cell.source) for cell in notebook.cells if cell.kind == "code"))
 
 
-def _released(course: Course, assignment: str) -> Notebook:
-    """The notebook as students got it.
+def released_notebook(course: Course, assignment: str, name: str | None = None) -> Notebook:
+    """The notebook as students got it; `name` is that of a second one in the assignment's folder.
 
     It is made from the instructor's, where there is one: people solve exercises in ``release/`` itself.
+
+    Raises:
+        CourseError: there is none, or it can't be read.
     """
     source, release = course.source_notebook(assignment), course.release_notebook(assignment)
+    if name is not None:
+        source, release = (path.with_name(f"{name}.ipynb") for path in (source, release))
     path = source if source.is_file() else release
     try:
         return _read_once(path, path.stat().st_mtime_ns if path.is_file() else 0)
@@ -109,43 +162,88 @@ def _read_once(path: Path, changed: int) -> Notebook:
     return dataclasses.replace(notebook, cells=tuple(cells))
 
 
-def _restored(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[Cell]:
-    """The code cells to run, in order, with the course's own cells as they were released."""
-    own = {cell.grade_id: cell for cell in released.cells if cell.kind == "code" and cell.is_locked and cell.grade_id}
+def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[MendedCell]:
+    """The cells that came in, each with the course's cell that it stands for; locked ones as they were released."""
+    known: dict[str | None, Cell] = {cell.grade_id: cell for cell in released.cells if cell.grade_id}
+    playing = _playing(notebook, known)
     shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
-    cells: list[Cell] = []
-    met: set[str] = set()
+    texts = {(cell.kind, cell.source.strip()) for cell in released.cells}
+    cells = []
     for cell in notebook.cells:
-        original = own.get(cell.grade_id) if cell.grade_id else None
-        if original is not None and original.grade_id not in met:
-            met.add(original.grade_id or "")
-            if original.source.strip() != cell.source.strip() or cell.kind != "code":
-                repairs.append(message(N_("put back the cell {cell}, which belongs to the course"), cell=cell.grade_id))
-            cells.append(_with_source(cell, original.source))
-        elif cell.kind == "code" and cell.source.strip() and cell.source.strip() not in shown:
-            cells.append(cell)
-    missing = [cell for grade_id, cell in own.items() if grade_id not in met and not cell.is_grade]
-    for place, cell in enumerate(missing):
-        repairs.append(message(N_("added the cell {cell}, which belongs to the course"), cell=cell.grade_id))
-        cells.insert(place, _with_source(cell, cell.source, -1 - place))
+        role = playing.get(cell.index)
+        kind, source, as_released = cell.kind, cell.source, (cell.kind, cell.source.strip()) in texts
+        if role is not None:
+            as_released = (role.kind, role.source.strip()) == (cell.kind, cell.source.strip())
+            if not role.is_solution:
+                if not as_released:
+                    repairs.append(
+                        message(N_("put back the cell {cell}, which belongs to the course"), cell=role.grade_id)
+                    )
+                kind, source, as_released = role.kind, role.source, True
+        runs = kind == "code" and bool(source.strip()) and (role is not None or source.strip() not in shown)
+        cells.append(MendedCell(cell.index, kind, source, role, as_released, runs, cell.attachments))
     return cells
 
 
-def _exercise(
-    name: str, cells: list[Cell], released: Notebook, forbidden: tuple[str, ...], repairs: list[Message]
-) -> JobExercise:
-    graded = [place for place, cell in enumerate(cells) if cell.grade_id == TEST_PREFIX + name]
-    defining = [place for place, cell in enumerate(cells) if name in _definitions(cell.source)]
-    if not graded:
+def _playing(notebook: Notebook, known: dict[str | None, Cell]) -> dict[int, Cell]:
+    """Which cells stand for which of the course's, by index: of copies, the first of a locked cell, the last answer.
+
+    An answer whose metadata is gone is known by what it defines.
+    """
+    found: dict[str, int] = {}
+    for cell in notebook.cells:
+        role = known.get(cell.grade_id)
+        if role is not None and cell.grade_id is not None and (role.is_solution or cell.grade_id not in found):
+            found[cell.grade_id] = cell.index
+    taken = set(found.values())
+    for grade_id, role in known.items():
+        if grade_id is None or grade_id in found or not role.is_solution:
+            continue
+        defining = [
+            cell.index for cell in notebook.cells if cell.kind == "code" and grade_id in _definitions(cell.source)
+        ]
+        if defining and defining[-1] not in taken:
+            found[grade_id] = defining[-1]
+            taken.add(defining[-1])
+    return {index: known[grade_id] for grade_id, index in found.items()}
+
+
+def _add_missing(cells: list[MendedCell], released: Notebook, repairs: list[Message]) -> None:
+    """Add the course's cells that the submission lacks: what code relies on first, answers and graded cells at the end.
+
+    Those at the end are not run: they are there so that each has its place in the gradebook and on the page.
+    """
+    met = {cell.role.grade_id for cell in cells if cell.role is not None}
+    missing = [cell for cell in released.cells if cell.grade_id and cell.grade_id not in met]
+    first = [cell for cell in missing if cell.is_locked and not cell.is_grade]
+    for place, cell in enumerate(missing, start=1):
+        runs = cell in first and cell.kind == "code"
+        added = MendedCell(-place, cell.kind, cell.source, cell, as_released=True, runs=runs)
+        if cell in first:
+            cells.insert(first.index(cell), added)
+            repairs.append(message(N_("added the cell {cell}, which belongs to the course"), cell=cell.grade_id))
+            continue
+        cells.insert(_place_for(cell, cells), added)
         repairs.append(
-            message(
-                N_("the cell {cell} is missing; the exercise was checked all the same"),
-                cell=TEST_PREFIX + name,
-            )
+            message(N_("the cell {cell} is missing; the exercise was checked all the same"), cell=cell.grade_id)
+            if cell.is_grade and not cell.is_solution
+            else message(N_("the cell {cell} is missing, and no other cell answers it"), cell=cell.grade_id)
         )
-    after = max(graded + defining, default=len(cells) - 1) + 1
+
+
+def _place_for(missing: Cell, cells: list[MendedCell]) -> int:
+    """Where to add a cell: a graded cell behind its answer, anything else at the end."""
+    exercise = (missing.grade_id or "").removeprefix(TEST_PREFIX)
+    return next((place + 1 for place, cell in enumerate(cells) if cell.plays(exercise)), len(cells))
+
+
+def _exercise(name: str, cells: Sequence[MendedCell], released: Notebook, forbidden: tuple[str, ...]) -> JobExercise:
+    run = [cell for cell in cells if cell.runs]
+    graded = [place for place, cell in enumerate(run) if cell.plays(TEST_PREFIX + name)]
+    defining = [place for place, cell in enumerate(run) if name in _definitions(cell.source)]
+    after = max(graded + defining, default=len(run) - 1) + 1
     stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name} - {None}
-    untouched = bool(defining) and all(_shape(cells[place].source, name) in stubs for place in defining)
+    untouched = bool(defining) and all(_shape(run[place].source, name) in stubs for place in defining)
     return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
 
 
@@ -183,8 +281,3 @@ def _parsed(source: str) -> list[ast.stmt]:
         return ast.parse("\n".join(lines)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-
-
-def _with_source(cell: Cell, source: str, index: int | None = None) -> Cell:
-    number = cell.index if index is None else index
-    return Cell(number, "code", source, cell.id, cell.grade_id, is_grade=cell.is_grade, is_locked=cell.is_locked)

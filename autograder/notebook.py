@@ -38,6 +38,7 @@ class Cell:
     is_locked: bool = False
     tags: frozenset[str] = frozenset()
     metadata: dict[str, Any] = field(default_factory=dict)
+    attachments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,15 @@ def read_notebook(path: Path) -> Notebook:
     Raises:
         UnusableNotebook: one sentence that says why this file is no notebook.
     """
-    document = _parse(path, _content(path))
+    return notebook_of(_parse(path, _content(path)), path)
+
+
+def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
+    """A notebook from its JSON values; `path` is what the sentences of an error call it.
+
+    Raises:
+        UnusableNotebook: one sentence that says why these values are no notebook.
+    """
     version = document.get("nbformat")
     if version == 3:
         document = _upgraded(path, document)
@@ -186,6 +195,7 @@ def _cell(path: Path, index: int, cell: Any) -> Cell:
         is_locked=nbgrader.get("locked") is True,
         tags=frozenset(tag for tag in (tags if isinstance(tags, list) else []) if isinstance(tag, str)),
         metadata=metadata,
+        attachments=_mapping(cell.get("attachments")),
     )
 
 

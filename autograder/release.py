@@ -117,16 +117,31 @@ def check_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
 
 
 def _expect_exercises(course: Course, name: str) -> None:
-    """Each exercise of ``course.yml`` has its answer cell and its graded cell in the source notebook."""
+    """Each exercise of ``course.yml`` has its cells in the source notebook, and no other cell is graded."""
     source = course.source_notebook(name)
     try:
-        found = {cell.grade_id for cell in read_notebook(source).cells}
+        cells = {cell.grade_id: cell for cell in read_notebook(source).cells}
     except UnusableNotebook as fault:
         raise CourseError(str(fault)) from None
-    for exercise in course.assignment(name).exercises:
-        for grade_id in (exercise, TEST_PREFIX + exercise):
-            if grade_id not in found:
+    graded = set()
+    for exercise in course.assignment(name).exercises.values():
+        answer = exercise.name
+        graded.add(answer if exercise.manual else TEST_PREFIX + answer)
+        for grade_id in dict.fromkeys((answer, answer if exercise.manual else TEST_PREFIX + answer)):
+            if grade_id not in cells:
                 raise CourseError(f"{source} has no cell with the grade_id '{grade_id}', which {COURSE_FILE} asks for.")
+        if cells[answer].is_grade != exercise.manual:
+            by_hand = "says that a human grades it" if exercise.manual else "does not say `manual: true`"
+            raise CourseError(
+                f"{source}: the cell '{answer}' is {'not ' if exercise.manual else ''}one that a human grades, "
+                f"and {COURSE_FILE} {by_hand}; make them agree."
+            )
+    for name_of_cell, cell in cells.items():
+        if cell.is_grade and name_of_cell not in graded:
+            raise CourseError(
+                f"{source}: the cell '{name_of_cell}' is graded, and {COURSE_FILE} names no such exercise in {name}; "
+                "add it there, or take the points from the cell."
+            )
 
 
 def _known(course: Course, names: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,3 +33,12 @@ def submissions(folder: Path, assignment: str) -> list[Submission]:
             [path] = others
         found.append(Submission(place.parent.name, path))
     return found
+
+
+def digest(path: Path) -> str:
+    """SHA-256 (hex) of a file, to know it again; empty where it can't be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

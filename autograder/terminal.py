@@ -85,6 +85,13 @@ def show_class(
     page.summary(ordered)
 
 
+def show_lines(lines: Iterable[str], console: Console) -> None:
+    """Print sentences that may hold anyone's words, wrapped."""
+    page = _Page(console, None)
+    for line in lines:
+        page.line(line)
+
+
 def points(score: float | None) -> str:
     """A score as people write it: 4, 17.5; a question mark while it is open."""
     return "?" if score is None else f"{score:.10g}"

@@ -81,7 +81,7 @@ def prove(course: Course, assignment: str, grader: Grader, seed: int) -> Proof:
         declared = grader.points[assignment].get(exercise)
         if declared != marked:
             proof.problems.append(f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite")
-    for exercise in course.assignment(assignment).exercises:
+    for exercise in course.suites(assignment):
         _prove_exercise(course, assignment, exercise, grader, seed, source, proof)
     return proof
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from autograder.grading import Grader
+from autograder.nbgrader.config import provide_alembic
 from tests import engine
 
 REPOSITORY = Path(__file__).parent.parent
@@ -109,6 +111,15 @@ def write_course(course_folder: Path) -> Callable[[str, str], Path]:
         return course_folder
 
     return write
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_alembic() -> None:
+    """Ask alembic for its version once in a session: nbgrader starts a process for it for each new gradebook."""
+    from nbgrader import api
+
+    provide_alembic()
+    api.get_alembic_version = functools.cache(api.get_alembic_version)
 
 
 @pytest.fixture(scope="session")

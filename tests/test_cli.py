@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 from autograder import __version__
-from autograder._commands import submissions
 from autograder.cli import main
+from autograder.course import Course
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
+from autograder.grading import Graded
+from autograder.mend import mend, released_notebook
 from autograder.messages import message
 from autograder.report import CheckReport, ExerciseReport, GradeReport
+from autograder.submissions import submissions
 
 from .conftest import REPOSITORY
 
@@ -52,8 +55,9 @@ class StandIn:
     opened: list[tuple[str, int]]
     raises: BaseException | None = None
 
-    def __init__(self, _course: object, required: str, workers: int = 1) -> None:
+    def __init__(self, course: Course, required: str, workers: int = 1) -> None:
         self.opened.append((required, workers))
+        self.course = course
 
     def __enter__(self) -> StandIn:
         if self.raises:
@@ -62,11 +66,14 @@ class StandIn:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def grade(self, path: Path, assignment: str | None, seed: int) -> Any:
-        return types.SimpleNamespace(report=graded(path, assignment, seed), examined=None)
+    def grade(self, path: Path, assignment: str | None, seed: int) -> Graded:
+        return Graded(graded(path, assignment, seed))
 
-    def grade_many(self, paths: Sequence[Path], assignment: str | None, seed: int) -> Iterator[Any]:
-        yield from (self.grade(path, assignment, seed) for path in paths)
+    def grade_many(self, paths: Sequence[Path], assignment: str, seed: int) -> Iterator[Graded]:
+        mended = mend(released_notebook(self.course, assignment), self.course, assignment)
+        for path in paths:
+            report = graded(path, assignment, seed)
+            yield Graded(report, None if report.status == "unusable" else mended)
 
 
 @pytest.fixture
@@ -76,7 +83,7 @@ def grader(monkeypatch: pytest.MonkeyPatch, course_folder: Path) -> type[StandIn
     class Fresh(StandIn):
         opened: list[tuple[str, int]] = []  # noqa: RUF012 - one for each test
 
-    monkeypatch.setitem(sys.modules, "autograder.grading", types.SimpleNamespace(Grader=Fresh))  # type: ignore[arg-type]
+    monkeypatch.setattr("autograder.grading.Grader", Fresh)
     monkeypatch.chdir(course_folder)
     return Fresh
 
@@ -297,7 +304,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str], capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("command", ["check", "grade", "release", "verify", "doctor"])
+@pytest.mark.parametrize("command", ["check", "grade", "feedback", "export", "release", "verify", "doctor"])
 def test_the_help_of_every_command_tells_its_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import builtins
+import contextlib
 import io
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import matplotlib.pyplot as plt
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.backends import backend_agg
+from matplotlib.figure import Figure
 from traitlets.config import Config
 
 from autograder.worker.calls import describe_exception, text_of
@@ -21,6 +27,10 @@ MAX_OUTPUTS = 500
 MAX_TRACEBACK = 50_000
 """Characters of a traceback; there is room for one even where the cell's output is used up."""
 MAX_FRAMES = 30
+MAX_FIGURES = 50
+"""How many figures of a cell are drawn: each takes some 50 ms, whether or not there is room for its picture."""
+MAX_PIXELS = 1 << 24
+"""Of a figure that is shown, as drawn: with whatever stands outside of its frame."""
 DROPPED = "[some of this cell's output was dropped: it was too much]\n"
 CELL_NAME = "<cell {}>"
 
@@ -38,6 +48,7 @@ class Cells:
         self.outputs: list[dict[str, Any]] = []
         self._left = 0
         self._dropped = False
+        self._figures = 0
         self._names: set[str] = set()
         config = Config()
         config.HistoryManager.enabled = False
@@ -65,7 +76,7 @@ class Cells:
             ``ok``, the nbformat ``outputs``, and ``error``: a description of what was raised, or None.
         """
         self._attach_streams()  # whatever the cell before has put there, None included
-        self.outputs, self._left, self._dropped = [], self.cap, False
+        self.outputs, self._left, self._dropped, self._figures = [], self.cap, False, 0
         self.shell.compile.cell_number = number
         self._names.add(CELL_NAME.format(number))
         result = self.shell.run_cell(source, store_history=True)
@@ -115,10 +126,29 @@ class Cells:
 
     def clear(self) -> None:
         """Drop what the cell has shown so far, and give its room back."""
-        self.outputs, self._left = [], self.cap
+        self.outputs, self._left, self._figures = [], self.cap, 0
+
+    def takes_figure(self) -> bool:
+        """Whether one more figure is worth drawing; outside of a cell none is."""
+        if self._left <= 0 or len(self.outputs) >= MAX_OUTPUTS or self._figures >= MAX_FIGURES:
+            self._dropped = True
+            return False
+        self._figures += 1
+        return True
 
     def _attach_streams(self) -> None:
         sys.stdout, sys.stderr = _Stream(self, "stdout"), _Stream(self, "stderr")
+
+
+@contextlib.contextmanager
+def closing_new_figures() -> Iterator[None]:
+    """Close the figures that are opened meanwhile: outside of a cell nobody sees them, and the next would show them."""
+    before = plt.get_fignums()
+    try:
+        yield
+    finally:
+        for number in set(plt.get_fignums()).difference(before):
+            plt.close(number)
 
 
 def _fitting(text: str, room: int) -> tuple[str, bool]:
@@ -198,8 +228,51 @@ class _Publisher(DisplayPublisher):
         self.shell.cells.clear()
 
 
+class _Renderer(backend_agg.RendererAgg):
+    refused = ""
+
+    def __init__(self, width: float, height: float, dpi: float) -> None:
+        if not width * height <= MAX_PIXELS:
+            _Renderer.refused = f"[a figure of {width:.0f} × {height:.0f} pixels is too large to be shown]"
+            raise NotImplementedError  # IPython then shows its text alone, without a traceback
+        super().__init__(width, height, dpi)  # type: ignore[no-untyped-call]
+
+
+class _Formatter(DisplayFormatter):
+    def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        stock: Any = super().format
+        if not isinstance(obj, Figure):
+            shown: tuple[dict[str, Any], dict[str, Any]] = stock(obj, include, exclude)
+            return shown
+        shell: Any = self.parent
+        if not shell.cells.takes_figure():
+            return {}, {}
+        # Only here: a figure that is saved to a file may be as large as its author likes.
+        backend: Any = backend_agg
+        backend.RendererAgg, _Renderer.refused = _Renderer, ""
+        try:
+            data, metadata = stock(obj, include, exclude)
+        finally:
+            backend.RendererAgg = _Renderer.__base__
+        return ({**data, "text/plain": _Renderer.refused} if _Renderer.refused else data), metadata
+
+
 class _Shell(InteractiveShell):
     cells: Cells
+
+    def init_display_formatter(self) -> None:
+        self.display_formatter = _Formatter(parent=self)
+        self.configurables.append(self.display_formatter)  # type: ignore[arg-type]
+
+    def enable_matplotlib(self, gui: str | None = None) -> tuple[Any, Any]:
+        """Figures come inline, as in a kernel, whatever window or widget is asked for: there is nobody to see one."""
+        if gui not in (None, "auto", "inline", "agg"):
+            print(f"[figures are shown inline here, not by {str(gui)[:50]}]")
+        stock: Any = super().enable_matplotlib
+        enabled: tuple[Any, Any] = stock("agg" if gui == "agg" else "inline")
+        # After each cell pyplot would redraw all windows: each figure once more, and those that are not shown too.
+        plt.draw_all = _redraw_nothing
+        return enabled
 
     def _get_exc_info(self, exc_tuple: Any = None) -> Any:
         # IPython reads the source around every frame: of a thousand, for a recursion without end, for a minute.
@@ -250,6 +323,10 @@ def _shorten(error: BaseException | None) -> None:
         if len(frames) > MAX_FRAMES:
             frames[MAX_FRAMES // 2].tb_next = frames[-MAX_FRAMES // 2]
         error = error.__cause__ or error.__context__
+
+
+def _redraw_nothing(force: bool = False) -> None:
+    pass
 
 
 def _as_text(data: dict[str, Any]) -> dict[str, Any]:

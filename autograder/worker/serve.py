@@ -13,7 +13,7 @@ from typing import Any
 from autograder.channel import frames
 from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, Reply
-from autograder.worker.cells import Cells
+from autograder.worker.cells import Cells, closing_new_figures
 from autograder.worker.watch import Sighting, watch_dispatcher, watching
 
 WARM_UP = (
@@ -21,16 +21,13 @@ WARM_UP = (
     "print('warm')",
     "1 / 0",
     "import torch\ntorch.ones(2, 2, requires_grad=True)",
+    "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2], label='$x$')\nplt.legend()\nplt.show()",
     "def rehearsal(x):\n    return torch.nn.Identity()(torch.softmax(x @ x.mT, dim=-1))",
 )
 
 
 def preload() -> Cells:
     """Import and warm everything once, before the first fork: a child then imports nothing new."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
     import torch
 
     torch.set_num_threads(1)
@@ -38,6 +35,7 @@ def preload() -> Cells:
     _warm_torch()
     cells = Cells()
     cells.attach()
+    cells.shell.enable_matplotlib()
     for number, source in enumerate(WARM_UP):
         cells.run(source, number)
     _rehearse(_Worker(cells))
@@ -92,7 +90,8 @@ class _Worker:
                 finally:
                     seen.extend(sightings)
 
-        reply, blobs = self._callee.call(watched, header, blob)
+        with closing_new_figures():
+            reply, blobs = self._callee.call(watched, header, blob)
         if seen:
             reply["forbidden"] = seen
         return reply, blobs

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
+import functools
 import json
 import os
 import pdb
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from autograder.worker.cells import DROPPED, Cells
+from autograder.worker.cells import DROPPED, Cells, closing_new_figures
 
 CAP = 1 << 16
 
@@ -28,6 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:To exit"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),
     pytest.mark.filterwarnings("ignore:w$"),  # a cell's own
+    pytest.mark.filterwarnings("ignore:InlineBackend._figure_format_changed is deprecated"),
 ]
 
 
@@ -401,3 +407,171 @@ def test_a_cell_knows_its_own_file_names_alone(run: Run, cells: Cells) -> None:
     assert cells.is_cell("<cell 1>")
     assert not cells.is_cell(os.__file__)
     assert not cells.is_cell("<cell 99999>")
+
+
+# Figures
+
+BACKENDS = ["inline", "widget", "notebook", "tk", "qt", "'inline'", "no_such_backend", ""]
+
+
+@pytest.fixture
+def draw(run: Run, cells: Cells) -> Iterator[Run]:
+    """Run cells where figures are shown as in a worker."""
+    redraw, interactive = plt.draw_all, plt.isinteractive()
+    cells.shell.enable_matplotlib()
+    run("import matplotlib.pyplot as plt")
+    yield run
+    plt.close("all")
+    plt.draw_all = redraw
+    matplotlib.use("Agg")
+    matplotlib.interactive(interactive)
+
+
+def pictures(reply: dict[str, Any]) -> list[bytes]:
+    shown = [output.get("data", {}).get("image/png") for output in reply["outputs"]]
+    return [base64.b64decode(picture, validate=True) for picture in shown if picture]
+
+
+def pixels(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+@pytest.mark.parametrize("source", ["plt.plot([1, 2]);", "plt.plot([1, 2])\nplt.show()", "fig, ax = plt.subplots()"])
+def test_a_figure_is_shown_once_without_a_magic(draw: Run, source: str) -> None:
+    reply = draw(source)
+    assert kinds(reply) == ["display_data"]
+    [picture] = pictures(reply)
+    assert 300 < pixels(picture)[0] < 1000
+
+
+def test_figures_are_shown_in_the_order_of_what_is_printed(draw: Run) -> None:
+    reply = draw("plt.plot([1])\nplt.show()\nprint('between')\nplt.plot([2]);")
+    assert kinds(reply) == ["display_data", "stream", "display_data"]
+
+
+def test_a_figure_is_closed_after_its_cell_and_can_be_shown_again(draw: Run) -> None:
+    reply = draw("figure, axes = plt.subplots()", "print(plt.get_fignums())\nfigure")
+    assert text(reply) == "[]\n"
+    assert kinds(reply) == ["stream", "execute_result"]
+    assert len(pictures(reply)) == 1
+
+
+def test_a_figure_drawn_before_an_error_is_shown(draw: Run) -> None:
+    reply = draw("plt.plot([1, 2])\n1 / 0")
+    assert reply["error"]["type"] == "ZeroDivisionError"
+    assert len(pictures(reply)) == 1
+
+
+def test_a_figure_that_cannot_be_drawn_is_an_error_and_the_next_cell_runs(draw: Run) -> None:
+    reply = draw("plt.title(r'$\\frac{1$')\nplt.plot([1]);")
+    assert "error" in kinds(reply)
+    assert len(pictures(draw("plt.plot([1]);"))) == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whatever_the_magic_asks_for_figures_are_shown(draw: Run, backend: str) -> None:
+    reply = draw(f"%matplotlib {backend}\nplt.plot([1, 2]);")
+    assert reply["ok"]
+    assert len(pictures(reply)) == 1
+
+
+def test_a_magic_that_cannot_be_followed_says_so(draw: Run) -> None:
+    assert text(draw("%matplotlib widget")) == "[figures are shown inline here, not by widget]\n"
+    assert draw("%matplotlib inline")["outputs"] == []
+
+
+@pytest.mark.parametrize("choice", ["import matplotlib\nmatplotlib.use('Agg')", "%matplotlib agg"])
+def test_who_draws_into_files_alone_gets_files_alone(draw: Run, tmp_path: Path, choice: str) -> None:
+    reply = draw(f"{choice}\nplt.plot([1, 2])\nplt.savefig('plot.png')\nplt.close()")
+    assert (reply["ok"], reply["outputs"]) == (True, [])
+    assert pixels((tmp_path / "plot.png").read_bytes()) == (640, 480)
+
+
+def test_a_figure_can_be_saved_and_shown_and_the_file_be_larger_than_what_is_shown(draw: Run, tmp_path: Path) -> None:
+    reply = draw("plt.figure(figsize=(60, 50))\nplt.plot([1])\nplt.savefig('plot.png', dpi=100)")
+    assert pixels((tmp_path / "plot.png").read_bytes()) == (6000, 5000)
+    assert reply["outputs"][-1]["data"]["text/plain"].endswith("pixels is too large to be shown]")
+
+
+def test_interactive_mode_can_be_switched_off_and_on(draw: Run) -> None:
+    assert draw("plt.ioff();\nplt.plot([1]);")["outputs"] == []
+    assert len(pictures(draw("plt.show()"))) == 1
+    assert len(pictures(draw("plt.ion();\nplt.plot([1]);"))) == 1
+
+
+def test_other_formats_can_be_asked_for(draw: Run) -> None:
+    try:
+        reply = draw("%config InlineBackend.figure_format = 'svg'\nplt.plot([1]);")
+        assert reply["outputs"][0]["data"]["image/svg+xml"].startswith("<?xml")
+    finally:
+        draw("%config InlineBackend.figure_format = 'png'")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "plt.figure(figsize=(300, 300))\nplt.plot([1]);",
+        "plt.plot([0, 1])\nplt.text(1_000_000, 0.5, 'far outside of the frame');",
+    ],
+)
+def test_a_huge_figure_is_told_of_instead_of_being_drawn(draw: Run, source: str) -> None:
+    reply = draw(source)
+    assert reply["ok"]
+    [output] = reply["outputs"]
+    assert list(output["data"]) == ["text/plain"]
+    assert "is too large to be shown" in output["data"]["text/plain"]
+
+
+def test_of_many_figures_the_first_are_drawn_and_the_others_closed(draw: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.worker.cells.MAX_FIGURES", 3)
+    drawn = drawings(monkeypatch)
+    reply = draw("for i in range(10):\n    plt.figure(figsize=(1, 1))\n    plt.plot([i])")
+    assert len(pictures(reply)) == len(drawn) == 3
+    assert text(reply, "stderr") == DROPPED
+    assert text(draw("print(plt.get_fignums())")) == "[]\n"
+
+
+def test_figures_that_are_cleared_do_not_count(draw: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.worker.cells.MAX_FIGURES", 3)
+    source = (
+        "from IPython.display import clear_output\n"
+        "for i in range(5):\n    clear_output(wait=True)\n    plt.figure(figsize=(1, 1))\n    plt.plot([i])\n    plt.show()"
+    )
+    reply = draw(source)
+    assert kinds(reply) == ["display_data"]
+    assert len(pictures(reply)) == 1
+
+
+def test_a_figure_that_does_not_fit_is_dropped_and_a_line_says_so(draw: Run) -> None:
+    reply = draw("plt.plot([1, 2]);", cap=5_000)
+    assert (pictures(reply), text(reply, "stderr")) == ([], DROPPED)
+
+
+def test_outside_of_a_cell_no_figure_is_drawn_and_none_is_left_for_the_next(
+    draw: Run, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw("plt.ioff();\nplt.figure(7)\ndef heatmap():\n    plt.figure()\n    plt.imshow([[1]])\n    plt.show()")
+    draw("plt.ion()\ndef unseen():\n    plt.figure()\n    plt.plot([1])")
+    drawn = drawings(monkeypatch)
+    with closing_new_figures():
+        cells.shell.user_ns["unseen"]()
+    assert plt.get_fignums() == [7]
+    cells.shell.user_ns["heatmap"]()
+    assert drawn == []
+    assert draw("1;")["outputs"] == []
+
+
+def drawings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures whose pictures are made from now on."""
+    drawn: list[Any] = []
+    stock = FigureCanvasAgg.print_png
+
+    @functools.wraps(stock)
+    def print_png(canvas: Any, *args: Any, **kwargs: Any) -> Any:
+        drawn.append(canvas)
+        return stock(canvas, *args, **kwargs)
+
+    monkeypatch.setattr(FigureCanvasAgg, "print_png", print_png)
+    return drawn

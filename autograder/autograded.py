@@ -1,0 +1,189 @@
+"""The graded notebook, as it lies in ``autograded/``: what came in, mended, with its outputs and results.
+
+It holds the whole report, so that every page about a submission can be made from this one file. What students wrote
+is sanitised before it goes in, because nbgrader's formgrader shows it in the instructor's browser as it stands.
+"""
+
+from __future__ import annotations
+
+import gettext
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+import nbformat
+from nbgrader.utils import compute_checksum, determine_grade
+
+from autograder.course import Course
+from autograder.feedback.table import check_table, fault_note
+from autograder.grading import Graded
+from autograder.mend import MendedCell, released_notebook, restored
+from autograder.notebook import TEST_PREFIX, Cell, Notebook
+from autograder.report import ExerciseReport, GradeReport
+from autograder.sanitise import clean_markdown, clean_outputs
+
+KEY = "autograder"
+SCHEMA = 1
+
+
+def autograded(
+    graded: Graded,
+    course: Course,
+    assignment: str,
+    submission: str = "",
+    translations: gettext.NullTranslations | None = None,
+) -> nbformat.NotebookNode:
+    """The graded notebook of one submission, in nbformat 4.5.
+
+    Args:
+        graded: what came of it; where it could not be read, the course's own notebook stands in, without results.
+        course: the course.
+        assignment: which one was graded.
+        submission: SHA-256 (hex) of the file that came in, to know it again.
+        translations: the language of the tables in it.
+    """
+    released = released_notebook(course, assignment)
+    cells = graded.mended.notebook if graded.mended else _stand_in(released.cells)
+    report = msgspec.structs.replace(graded.report, notebook=Path(graded.report.notebook).name)
+    outputs = graded.examined.outputs if graded.examined else {}
+    notebook = _assembled(cells, released, _Shown(report, outputs, translations))
+    notebook.metadata[KEY] = {"schema": SCHEMA, "submission": submission, "report": msgspec.to_builtins(report)}
+    return notebook
+
+
+def not_run(notebook: Notebook, course: Course, assignment: str) -> nbformat.NotebookNode:
+    """A second notebook of an assignment as it lies in ``autograded/``: made harmless, not run, for a human to grade.
+
+    Raises:
+        CourseError: the course has no such notebook.
+    """
+    released = released_notebook(course, assignment, notebook.path.stem)
+    cells, _ = restored(notebook, released)
+    return _assembled(cells, released, _Shown())
+
+
+def report_of(notebook: Mapping[str, Any]) -> GradeReport | None:
+    """The report that a graded notebook holds; None in one that was graded without us, or by another version."""
+    kept = notebook.get("metadata", {}).get(KEY, {})
+    if kept.get("schema") != SCHEMA:
+        return None
+    try:
+        return msgspec.convert(kept["report"], GradeReport)
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def submission_of(notebook: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of the file that a graded notebook was made from; empty where that is not known."""
+    return str(notebook.get("metadata", {}).get(KEY, {}).get("submission", ""))
+
+
+def auto_score(cell: nbformat.NotebookNode, report: GradeReport | None) -> float | None:
+    """What a graded cell earned, in points, or None where a human has to decide.
+
+    It is read from the report, never from the cell's outputs. A hand-graded answer is worth 0 where the student
+    left it as it was released, as in nbgrader; one that is missing altogether may stand elsewhere, and a human looks.
+    """
+    grade_id = cell.metadata.nbgrader.grade_id
+    if cell.metadata.nbgrader.solution:
+        return None if cell.metadata.get(KEY, {}).get("added") else determine_grade(cell)[0]
+    exercise = grade_id.removeprefix(TEST_PREFIX)
+    scores = {one.id: one.score for one in report.exercises if not one.manual} if report else {}
+    return scores.get(exercise)
+
+
+def auto_comment(cell: nbformat.NotebookNode) -> str | None:
+    """nbgrader's remark on an answer that was left as it was released."""
+    unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+    return "No response." if unchanged and not cell.metadata.nbgrader.get("task") else None
+
+
+def _stand_in(released: tuple[Cell, ...]) -> tuple[MendedCell, ...]:
+    """The course's notebook in place of one that can't be read, so that a human can grade by hand."""
+    return tuple(
+        MendedCell(-1 - place, cell.kind, cell.source, cell if cell.grade_id else None, as_released=True)
+        for place, cell in enumerate(released)
+    )
+
+
+class _Shown(NamedTuple):
+    """What the cells of a notebook show: results, outputs by cell number, and the language of our own words."""
+
+    report: GradeReport | None = None
+    outputs: Mapping[int, list[dict[str, Any]]] = MappingProxyType({})
+    translations: gettext.NullTranslations | None = None
+
+
+def _assembled(cells: Sequence[MendedCell], released: Notebook, shown: _Shown) -> nbformat.NotebookNode:
+    numbers = itertools.count(1)
+    written = []
+    for place, cell in enumerate(cells):
+        written.append(_cell(cell, place))
+        if cell.kind == "code":
+            written[-1]["execution_count"] = next(numbers) if cell.runs and shown.report else None
+            written[-1]["outputs"] = _outputs(cell, shown)
+    metadata = {key: value for key, value in released.metadata.items() if key in ("kernelspec", "language_info")}
+    return _node({"cells": written, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
+def _cell(cell: MendedCell, place: int) -> dict[str, Any]:
+    """A cell without outputs; its metadata are the course's, never the student's."""
+    kind, source = cell.kind, cell.source
+    if kind == "raw":  # an exporter would put it into the page as it stands
+        kind, source = "markdown", "\n".join(f"    {line}" for line in source.split("\n"))
+    written: dict[str, Any] = {"cell_type": kind, "id": f"cell-{place}", "metadata": {}, "source": source}
+    if cell.role is not None:
+        written["metadata"]["nbgrader"] = _nbgrader(cell.role)
+    marks = {name: True for name, holds in (("course", cell.as_released), ("added", cell.added)) if holds}
+    if marks:
+        written["metadata"][KEY] = marks
+    if kind == "markdown" and not cell.as_released:
+        written["source"], attachments = clean_markdown(source, cell.attachments)
+        if attachments:
+            written["attachments"] = attachments
+    return written
+
+
+def _nbgrader(role: Cell) -> dict[str, Any]:
+    """The metadata that nbgrader knows a cell by, with the checksum of what was released."""
+    nbgrader: dict[str, Any] = {
+        "cell_type": role.kind,
+        "grade": role.is_grade,
+        "grade_id": role.grade_id,
+        "locked": role.is_locked,
+        "schema_version": 3,
+        "solution": role.is_solution,
+        "task": False,
+    }
+    if role.is_grade:
+        nbgrader["points"] = role.points
+    cell = _node({"cell_type": role.kind, "metadata": {"nbgrader": nbgrader}, "source": role.source})
+    nbgrader["checksum"] = compute_checksum(cell)
+    return nbgrader
+
+
+def _node(values: dict[str, Any]) -> nbformat.NotebookNode:
+    node: nbformat.NotebookNode = nbformat.from_dict(values)
+    return node
+
+
+def _outputs(cell: MendedCell, shown: _Shown) -> list[dict[str, Any]]:
+    """What a code cell shows: its run, or, for a graded cell, its result and nothing else."""
+    role = cell.role
+    if role is None or not role.is_grade or role.is_solution:
+        return clean_outputs(shown.outputs.get(cell.number, []))
+    if shown.report is None:
+        return []
+    name = (role.grade_id or "").removeprefix(TEST_PREFIX)
+    found = (exercise for exercise in shown.report.exercises if exercise.id == name)
+    exercise = next(found, ExerciseReport(name, None, role.points))
+    if exercise.score is None:
+        note = fault_note(shown.report, shown.translations)
+        return [{"output_type": "display_data", "data": {"text/html": note}, "metadata": {}}]
+    # One result, and a plain float within its bounds: nbgrader's own reading of it then agrees with the report.
+    score = min(max(float(exercise.score), 0.0), role.points)
+    data = {"text/plain": repr(score), "text/html": check_table(exercise, shown.translations)}
+    return [{"output_type": "execute_result", "execution_count": None, "data": data, "metadata": {}}]

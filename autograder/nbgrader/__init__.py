@@ -1,0 +1,1 @@
+"""The doors to nbgrader: its configuration, preprocessors, gradebook and plugins."""

@@ -1,0 +1,126 @@
+"""A class into the gradebook: stock nbgrader, nbgrader with our preprocessors, and ``autograder grade``.
+
+    python benchmarks/autograding.py [--students N] [--rounds N] [--workers N]
+
+Each contender grades the same correct submissions, from the command to the last row in its gradebook, in turn with the
+others. Stock nbgrader runs the notebook, with its examples as asserts, in a stock kernel; the other two run hidden
+suites instead (19 checks where the asserts are about a dozen). Start-up is counted. Prints the medians, and ratios
+within this run: only these mean something on a machine that others use too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = Path(sys.executable).parent
+ASSIGNMENT = "attention"
+
+
+@dataclass
+class Contender:
+    """One way to grade a class.
+
+    Attributes:
+        command: what grades it, in the course's folder.
+        parts: what the course's folder holds.
+        wall: seconds of each round, and `cpu`, user and system, of all processes.
+    """
+
+    name: str
+    command: list[str]
+    parts: tuple[str, ...]
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--students", type=int, default=40, help="submissions in the class (default: 40)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each contender grades it (default: 3)")
+    parser.add_argument("--workers", type=int, default=2, help="of `autograder grade` (default: 2)")
+    options = parser.parse_args()
+    ours = ("course.yml", "nbgrader_config.py", "source", "tests/hidden")
+    contenders = [
+        Contender("stock nbgrader autograde", ["nbgrader", "autograde", ASSIGNMENT], ("source",)),
+        Contender("nbgrader autograde, our preprocessors", ["nbgrader", "autograde", ASSIGNMENT], ours),
+        Contender(
+            f"autograder grade, {options.workers} workers",
+            ["autograder", "grade", ASSIGNMENT, "--workers", str(options.workers)],
+            ours,
+        ),
+    ]
+    for number in range(1, options.rounds + 1):
+        for contender in contenders:
+            with tempfile.TemporaryDirectory() as folder:
+                _measure(contender, Path(folder), options.students)
+            print(f"round {number}: {contender.name}: {contender.wall[-1]:.1f} s", file=sys.stderr)
+    _print(contenders, options.students, options.rounds)
+    return 0
+
+
+def _measure(contender: Contender, course: Path, students: int) -> None:
+    """Grade a fresh class once."""
+    for part in contender.parts:
+        original, copy = ROOT / part, course / part
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(original, copy) if original.is_dir() else shutil.copy(original, copy)
+    solved = (ROOT / "examples" / "submissions" / "amara" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").read_bytes()
+    for number in range(students):
+        place = course / "submitted" / f"student{number:05}" / ASSIGNMENT
+        place.mkdir(parents=True)
+        (place / f"{ASSIGNMENT}.ipynb").write_bytes(solved)
+    _run(["nbgrader", "generate_assignment", ASSIGNMENT], course)
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    _run(contender.command, course)
+    contender.wall.append(time.perf_counter() - started)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    contender.cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    _expect_full_marks(course, students)
+
+
+def _run(command: list[str], course: Path) -> None:
+    environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [COMMANDS / command[0], *command[1:]], cwd=course, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+
+
+def _expect_full_marks(course: Path, students: int) -> None:
+    """A contender that graded nothing would be very fast."""
+    _run(["nbgrader", "export", "--ExportApp.plugin_class=nbgrader.plugins.export.CsvExportPlugin"], course)
+    header, *lines = (course / "grades.csv").read_text().splitlines()
+    score = header.split(",").index("score")
+    scores = [float(line.split(",")[score]) for line in lines]
+    if scores != [20.0] * students:
+        raise SystemExit(f"these scores are not full marks, and the figures would mean nothing: {json.dumps(scores)}")
+
+
+def _print(contenders: list[Contender], students: int, rounds: int) -> None:
+    print(f"{students} submissions, medians of {rounds} rounds; s is seconds a submission, start-up included\n")
+    print(f"{'':<40}{'wall s':>8}{'a minute':>10}{'CPU s':>8}{'wall ×':>8}{'CPU ×':>8}")
+    stock_wall, stock_cpu = (statistics.median(values) for values in (contenders[0].wall, contenders[0].cpu))
+    for contender in contenders:
+        wall, cpu = statistics.median(contender.wall), statistics.median(contender.cpu)
+        print(
+            f"{contender.name:<40}{wall / students:>8.2f}{60 * students / wall:>10.0f}{cpu / students:>8.2f}"
+            f"{stock_wall / wall:>8.1f}{stock_cpu / cpu:>8.1f}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
