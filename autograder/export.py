@@ -166,10 +166,10 @@ def write(path: Path, text: str) -> None:
         CourseError: one sentence with the path and the reason.
     """
     try:
-        target = path.resolve()
-        if target.exists() and not (target.is_file() or target.is_dir()):  # a terminal, a pipe
-            target.write_bytes(text.encode())
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a terminal, a pipe
+            path.write_bytes(text.encode())
             return
+        target = path.resolve()
         draft = target.with_name(f".export-{os.getpid()}")
         try:
             draft.touch()
@@ -300,7 +300,7 @@ def _row(assignment: Any, student: Any, work: _Work) -> Row:
 def _expect(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
-            raise CourseError(f"the gradebook knows no {what} '{name}'; give the name as it stands there.")
+            raise CourseError(f"the gradebook knows no {what} '{name}'; check the spelling, or grade first.")
 
 
 def _sum(numbers: Iterable[float]) -> float:

@@ -228,8 +228,13 @@ class _Plain:
             return
         if self._open and self._open[-1] in _CLOSED_BY_THE_NEXT.get(name, ()):
             self._close_down_to(len(self._open) - 1)
-        kept = "".join(f' {key}="{escape(value)}"' for key, value in self._kept(name, attributes))
-        self._parts.append(f"<{name}{kept}>")
+        kept = dict(self._kept(name, attributes))
+        if name == "img" and "src" not in kept:
+            self.whole = False
+            self._write_text(escape(kept.get("alt", "")))
+            return
+        written = "".join(f' {key}="{escape(value)}"' for key, value in kept.items())
+        self._parts.append(f"<{name}{written}>")
         if name not in _VOID:
             self._open.append(name)
 
@@ -334,14 +339,20 @@ _LANGUAGES = {"python", "python3", "py", "py3", "ipython", "ipython3", "pycon", 
 
 
 class _Attachments(dict[str, dict[str, str]]):
-    """Attachments by name, where nbconvert finds each one that it asks for; it fails on a name that is missing."""
+    """Attachments by name, where every name is found: nbconvert raises on one that is missing, or that it has quoted.
+
+    Attributes:
+        missed: whether it would have raised.
+    """
+
+    missed = False
 
     def __contains__(self, name: object) -> bool:
         return True
 
     def __missing__(self, name: str) -> dict[str, str]:
-        plain = unquote(name)
-        return self[plain] if plain != name and dict.__contains__(self, plain) else {"image/png": ""}
+        self.missed = True
+        return self.get(unquote(name), {"image/png": ""})
 
 
 class _Renderer(IPythonRenderer):
@@ -366,13 +377,19 @@ def clean_markdown(source: str, attachments: Mapping[str, Any]) -> tuple[str, di
     if _is_frozen(source):
         return source, {}
     kept = _clean_attachments(attachments)
+    found = _Attachments(kept)
     try:
-        html = _rendered(source, kept, anchors=True)
+        html = _rendered(source, found, anchors=True)
         plain = _Plain(html)
         clean = _allowed(plain)
-        if plain.whole and _is_the_same(plain.html, clean) and not _may_read_otherwise(source, html):
+        if (
+            plain.whole
+            and not found.missed
+            and _is_the_same(plain.html, clean)
+            and not _may_read_otherwise(source, html)
+        ):
             return source, kept
-        frozen = _frozen(clean_html(_rendered(source, kept, anchors=False)))
+        frozen = _frozen(clean_html(_rendered(source, found, anchors=False)))
     except _TooMuch:
         return as_text(source), {}
     return (frozen if _is_frozen(frozen) else as_text(source)), {}
@@ -400,7 +417,7 @@ def _may_read_otherwise(source: str, html: str) -> bool:
     return _SCHEME.search(squeezed) is not None
 
 
-def _rendered(source: str, attachments: dict[str, dict[str, str]], anchors: bool) -> str:
+def _rendered(source: str, attachments: _Attachments, anchors: bool) -> str:
     """The HTML that nbconvert makes of a Markdown source (`HTMLExporter.markdown2html`).
 
     Raises:
@@ -410,7 +427,7 @@ def _rendered(source: str, attachments: dict[str, dict[str, str]], anchors: bool
         raise _TooMuch
     renderer = _Renderer(
         escape=False,
-        attachments=_Attachments(attachments),
+        attachments=attachments,
         anchor_link_text="¶",
         exclude_anchor_links=not anchors,
     )
@@ -459,8 +476,8 @@ def _clean_attachments(attachments: object) -> dict[str, dict[str, str]]:
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not isinstance(bundle, Mapping):
             continue
         images = {kind: data for kind in _MAGIC if (data := _image(kind, bundle.get(kind)))}
-        if images and not _CONTROLS.search(name):
-            kept[_text(name)] = images
+        if images and name.isprintable():
+            kept[name] = images
     return kept
 
 
@@ -545,7 +562,7 @@ def _clean_output_html(raw: Mapping[Any, Any]) -> str | None:
     html = _joined(raw.get("text/html"))
     try:
         if html is None and (source := _joined(raw.get("text/markdown"))) is not None:
-            html = _rendered(source, {}, anchors=False)
+            html = _rendered(source, _Attachments(), anchors=False)
         clean = None if html is None else _cleaned(_Plain(html))
     except _TooMuch:
         return None

@@ -90,7 +90,7 @@ class Visits:
         self._pictures = pictures
         self._servers: list[FormgraderServer] = []
         self._context = browser.new_context(viewport={"width": 1200, "height": 1600})
-        self._context.set_default_timeout(30 * SECONDS)
+        self._context.set_default_timeout(60 * SECONDS)
         self._context.on("weberror", lambda fault: self.complaints.append(f"script: {fault.error}"))
         self._context.on("dialog", self._dismiss)
         self._context.on("response", self._look_at)

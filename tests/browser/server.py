@@ -14,8 +14,8 @@ import psutil
 
 from tests import courses
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = 180.0
+STOP_SECONDS = 60.0
 
 # Jupyter runs this in the server's own process. What it has imported is known for sure at its end only.
 REMEMBER_IMPORTS = """\

@@ -142,7 +142,7 @@ def open_submission(page: Page, student: str) -> None:
     """From any page of the overview to a student's notebook, through Manual Grading."""
     page.get_by_role("link", name="Manual Grading").click()
     page.locator("#main-table").get_by_role("link", name=ASSIGNMENT).click()
-    page.wait_for_url("**/gradebook/*/")
+    page.wait_for_url(f"**/gradebook/{ASSIGNMENT}")
     page.locator("#main-table").get_by_role("link", name=ASSIGNMENT).click()
     page.locator("#main-table .reveal").first.wait_for()  # the button finds no names before
     page.get_by_role("button", name="Show All Names").click()
