@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import functools
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,9 @@ MAX_CODE = 4 << 20
 """Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
 MAX_CELLS = 2_000
 ILLUSTRATION = "illustration"
+# Python 3.11 counts the depth of all trees that it builds in one place: two threads that build at the same time can
+# each find the other's count, which is a SystemError.
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,7 @@ def _parsed(source: str) -> list[ast.stmt]:
     # Line magics are no Python; what they do does not define an exercise.
     lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")]
     try:
-        return ast.parse("\n".join(lines)).body
+        with _PARSING:
+            return ast.parse("\n".join(lines)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,10 @@ MAX_DEPTH = 100
 MAX_MARKDOWN = 20_000
 """Characters of a Markdown cell, the data of images not counted; mistune needs quadratic time for some sources."""
 MAX_OPENERS = 200
-MAX_TEXT = 100_000
+MAX_ESCAPED = 50_000
+"""Characters in one text that HTML escapes: nh3 needs quadratic time for them, and nbconvert 25 µs for each."""
+MAX_TEXT = MAX_ESCAPED
+CUT = " […]"
 MAX_IMAGE = 8 << 20
 """Bytes of one image."""
 MAX_SIDE = 2_000
@@ -168,11 +172,13 @@ class _Plain:
         self._open: list[str] = []
         self._tags = 0
         html = _text(html)
-        if len(_DATA_URLS.sub("", html)) > MAX_HTML:
+        if len(_DATA_URLS.sub("", html)) > MAX_HTML or html.count("<") > 2 * MAX_ESCAPED:
             raise _TooMuch
         self._read(html)
         self._close_down_to(0)
         self.html = "".join(self._parts)
+        if self.html.count("&") + self.html.count("\xa0") > MAX_ESCAPED:
+            raise _TooMuch
 
     def _read(self, html: str) -> None:
         position = 0
@@ -398,7 +404,7 @@ def clean_markdown(source: str, attachments: Mapping[str, Any]) -> tuple[str, di
 def as_text(source: str) -> str:
     """The source of a Markdown cell that shows this text letter by letter (of a raw cell, say)."""
     text = _CONTROLS.sub("", _text(source))
-    text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + " […]"
+    text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + CUT
     return _frozen(_allowed(_Plain(f"<pre>\n{escape(text, quote=False)}</pre>")))
 
 
@@ -545,7 +551,7 @@ def _clean_bundle(bundle: object, about: object) -> tuple[dict[str, str], dict[s
     if html is not None:
         data["text/html"] = html
     if (latex := _joined(raw.get("text/latex"))) is not None:
-        latex = _CONTROLS.sub("", latex)
+        latex = _bounded(_CONTROLS.sub("", latex))
         data["text/latex"] = _inert(latex)
     if (plain := _joined(raw.get("text/plain"))) is None and "application/json" in raw:
         plain = _as_json(raw["application/json"])
@@ -614,5 +620,14 @@ def _text(text: str) -> str:
 def _console(text: str) -> str:
     """Text of a terminal with its colours, without other control sequences. nbconvert's ansi2html escapes HTML, but
     raises IndexError on a colour that is cut off."""
+    text = _bounded(_text(text))
     colours = text.count("\x1b") <= MAX_COLOURS
-    return _ESCAPES.sub(lambda found: found["colour"] if colours and found["colour"] else "", _text(text))
+    return _ESCAPES.sub(lambda found: found["colour"] if colours and found["colour"] else "", text)
+
+
+def _bounded(text: str) -> str:
+    """A text up to the place where it holds too much that has to be escaped."""
+    if sum(map(text.count, "&<>\"'")) <= MAX_ESCAPED:
+        return text
+    places = (found.start() for found in re.finditer("[&<>\"']", text))
+    return text[: next(itertools.islice(places, MAX_ESCAPED, None))] + CUT

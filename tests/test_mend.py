@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autograder import mend as mend_module
 from autograder.errors import UnusableNotebook
 from autograder.mend import MAX_CELLS, MAX_CODE, Mended, mend, recognise
 from autograder.notebook import Cell, Notebook, read_notebook
@@ -114,3 +118,25 @@ def test_a_notebook_of_thousands_of_cells_is_refused() -> None:
 @pytest.mark.parametrize("source", ["(" * 10_000, "\0", "def f(:", "%%bash\nls", "x = " + "-" * 50_000 + "1"])
 def test_cells_that_no_parser_likes_are_kept_as_they_are(source: str) -> None:
     assert source in [cell.source for cell in mended(with_cell(release(), 3, source)).cells]
+
+
+def test_threads_that_mend_at_the_same_time_do_not_disturb_each_other() -> None:
+    """Each collection of garbage lets another thread run in the middle of building a tree, as busy classes do."""
+
+    def let_others_run(*_: object) -> None:
+        time.sleep(1e-6)
+
+    source = "\n".join(
+        f"def f{i}(x):\n    return [(x + {i}, (x * {i} - 1) ** 2) for _ in range({i}) if x > {i} and not x < 3]"
+        for i in range(200)
+    )
+    threshold = gc.get_threshold()
+    gc.set_threshold(400)
+    gc.callbacks.append(let_others_run)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            trees = list(pool.map(mend_module._parsed, [source] * 32))
+    finally:
+        gc.callbacks.remove(let_others_run)
+        gc.set_threshold(*threshold)
+    assert [len(tree) for tree in trees] == [200] * 32

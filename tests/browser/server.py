@@ -34,7 +34,7 @@ class FormgraderServer:
     def __init__(self, course: Path, home: Path) -> None:
         self._token = os.urandom(16).hex()
         self._log, self._imported = home / "server.log", home / "imported.json"
-        environment = courses.environment(home)
+        environment = courses.environment(home) | {"JUPYTER_TOKEN": self._token}
         config = Path(environment["JUPYTER_CONFIG_DIR"]) / "jupyter_server_config.py"
         config.parent.mkdir(parents=True)
         config.write_text(REMEMBER_IMPORTS.format(target=str(self._imported)))
@@ -44,7 +44,6 @@ class FormgraderServer:
             "--allow-root",
             "--ServerApp.ip=127.0.0.1",
             "--ServerApp.port=0",
-            f"--IdentityProvider.token={self._token}",
             "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}",
         ]
         with self._log.open("w") as log:
@@ -58,6 +57,7 @@ class FormgraderServer:
                 start_new_session=True,
             )
         self._process = process
+        self._started: list[psutil.Process] = []
         try:
             self._url = self._when_ready(Path(environment["JUPYTER_RUNTIME_DIR"]))
         except BaseException:
@@ -75,9 +75,9 @@ class FormgraderServer:
         return self._log.read_text(errors="replace")
 
     @property
-    def imported(self) -> list[str]:
+    def imported(self) -> set[str]:
         """The modules that the server had imported when it ended."""
-        return list(json.loads(self._imported.read_text()))
+        return set(json.loads(self._imported.read_text()))
 
     def url(self, page: str) -> str:
         """The address of one of formgrader's pages; the token in it logs the browser in."""
@@ -93,21 +93,23 @@ class FormgraderServer:
 
     def stop(self) -> int:
         """Ask the server to end, as an operating system does; returns its exit code."""
+        self._started = self.children()
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(STOP_SECONDS)
 
+    def left_behind(self) -> list[psutil.Process]:
+        """The processes that outlive the server."""
+        return list(psutil.wait_procs(self._started, timeout=STOP_SECONDS)[1])
+
     def close(self) -> None:
-        """End the server, and whatever it has left behind."""
-        if self._process.poll() is not None:
-            return
-        started = self.children()
-        try:
-            self.stop()
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        _, left = psutil.wait_procs(started, timeout=STOP_SECONDS)
-        for process in left:
+        """End the server, and whatever it leaves behind."""
+        if self._process.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for process in self.left_behind():
             process.kill()
 
     def __enter__(self) -> FormgraderServer:

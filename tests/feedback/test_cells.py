@@ -106,6 +106,7 @@ def test_outputs_are_cleaned_on_the_way_out_too() -> None:
         ),
         text('<iframe src="http://x"></iframe><p onclick="x">words</p>\n\n![](http://x/y.png)'),
     )
+    assert "[an output of type application/javascript is not shown]" in page.text
     assert not page.tags() & {"script", "iframe", "form", "object"}
     for tag, attributes in page.elements:
         assert not [name for name in attributes if name.startswith("on")]
