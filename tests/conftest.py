@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from autograder.grading import Grader
-from autograder.nbgrader.config import provide_alembic
 from tests import engine
 
 REPOSITORY = Path(__file__).parent.parent
@@ -113,10 +112,12 @@ def write_course(course_folder: Path) -> Callable[[str, str], Path]:
     return write
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def one_alembic() -> None:
     """Ask alembic for its version once in a session: nbgrader starts a process for it for each new gradebook."""
     from nbgrader import api
+
+    from autograder.nbgrader.config import provide_alembic
 
     provide_alembic()
     api.get_alembic_version = functools.cache(api.get_alembic_version)

@@ -89,7 +89,7 @@ def grader(monkeypatch: pytest.MonkeyPatch, course_folder: Path) -> type[StandIn
 
 
 @pytest.fixture
-def submitted(course_folder: Path) -> Path:
+def submitted(course_folder: Path, one_alembic: None) -> Path:
     """Four submissions in nbgrader's layout."""
     for student in ("ada-full", "bob-half", "carl-bad", "dora-fault"):
         path = course_folder / "submitted" / student / "attention" / "attention.ipynb"

@@ -109,7 +109,7 @@ class Cells:
         return Block("code", grade_id, html, outputs, str(count) if type(count) is int else "", _is_course(cell))
 
     def _source(self, source: str, cell: Mapping[str, Any]) -> Markup:
-        self._effort -= len(source)
+        self._effort -= min(len(source), MAX_TEXT)
         plain = self._effort < 0
         if cell.get("cell_type") == "code":
             return Markup(escape(self._bounded(source))) if plain else code(self._bounded(source))
@@ -118,15 +118,21 @@ class Cells:
         return prose(source, cell.get("attachments"))
 
     def _outputs(self, outputs: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
-        for output in clean_outputs([self._cut(output) for output in outputs[:MAX_OUTPUTS]]):
+        """The outputs of a cell; of too many, the first and the last, which may be the error that ended it."""
+        if len(outputs) <= MAX_OUTPUTS:
+            yield from self._rendered(outputs)
+            return
+        yield from self._rendered(outputs[: MAX_OUTPUTS - 1])
+        yield self._remark(N_("{count} more outputs of this cell are left out"), count=len(outputs) - MAX_OUTPUTS)
+        yield from self._rendered(outputs[-1:])
+
+    def _rendered(self, outputs: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+        for output in clean_outputs([self._cut(output) for output in outputs]):
             if self._left < 0:
                 return
             html = self._output(output)
             self._left -= len(html)
             yield html
-        if len(outputs) > MAX_OUTPUTS:
-            said = N_("{count} more outputs of this cell are left out")
-            yield self._remark(said, count=len(outputs) - MAX_OUTPUTS)
 
     def _output(self, output: Mapping[str, Any]) -> Markup:
         kind = output["output_type"]

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from autograder.autograded import report_of, submission_of
 from autograder.feedback.cells import Cells, nbgrader_of, prose
-from autograder.feedback.rows import Row, Translations, rows, say, sentence
+from autograder.feedback.rows import Row, Translations, plain, rows, say, sentence
 from autograder.messages import N_
 from autograder.notebook import TEST_PREFIX
 from autograder.report import ExerciseReport, total
@@ -131,8 +131,8 @@ class _Page:
             say=self._say,
             sentences=_WITH_FIELDS,
             points=points,
-            title=title,
-            student=student,
+            title=plain(title),
+            student=plain(student or ""),
             total=self._total(score, most, total(scores) is None),
             score=score,
             most=most,
@@ -159,9 +159,9 @@ class _Page:
         for exercise in self._report.exercises if self._report else ():
             name, test = exercise.id, TEST_PREFIX + exercise.id
             met |= {name, test}
-            known = [self._marks[key] for key in (test, name) if key in self._marks and self._marks[key].max_score]
             automatic = Mark(exercise.score, exercise.max_score, needs_human=exercise.score is None)
-            yield name, exercise, known[0] if known else automatic, exercise.manual
+            mark = self._marks.get(name if exercise.manual else test, automatic)
+            yield name, exercise, mark, exercise.manual
         for cell in self._cells:
             nbgrader = nbgrader_of(cell)
             key = str(nbgrader.get("grade_id"))
@@ -256,9 +256,11 @@ class _Page:
         """Why a notebook could not be read. A fault of the grader is for instructors, and no path is for students."""
         if not self._unusable or self._report is None:
             return ""
-        said = sentence(self._report.error, self._translations)
-        before, name, after = said.partition(self._report.notebook)
-        return _FOLDERS.sub("", name + after if name and _FOLDERS.search(before) else said)
+        said, name = sentence(self._report.error, self._translations), self._report.notebook
+        if name and name in said:
+            before, _, after = said.partition(name)
+            said = name + after if _FOLDERS.search(before) else said
+        return _FOLDERS.sub("", said)
 
     def _strays(self) -> dict[str, Markup]:
         """Comments on cells that earn no points of their own, by grade_id."""

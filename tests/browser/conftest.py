@@ -87,7 +87,9 @@ class Visits:
 
     def __init__(self, browser: Browser, pictures: Path) -> None:
         self.complaints: list[str] = []
-        self._pictures = pictures
+        from playwright.sync_api import Error
+
+        self._errors, self._pictures = Error, pictures
         self._servers: list[FormgraderServer] = []
         self._context = browser.new_context(viewport={"width": 1200, "height": 1600})
         self._context.set_default_timeout(60 * SECONDS)
@@ -111,8 +113,11 @@ class Visits:
         """What the report of a failure shows: where each page stood, its picture, and what the servers said."""
         for number, page in enumerate(self._context.pages, 1):
             picture = self._pictures / f"page-{number}.png"
-            page.screenshot(path=picture, full_page=True)
-            yield f"page {number}", f"{page.url}\n{picture}"
+            try:
+                page.screenshot(path=picture, full_page=True)
+                yield f"page {number}", f"{page.url}\n{picture}"
+            except self._errors as fault:  # a page that crashed must not hide why the test failed
+                yield f"page {number}", f"{page.url}\nhas no picture: {fault}"
         for server in self._servers:
             yield "Jupyter server", server.log
 

@@ -131,8 +131,9 @@ def test_a_huge_output_is_cut_in_the_middle() -> None:
 
 def test_a_thousand_outputs_are_not_all_shown() -> None:
     page = page_of(code("run()", *[stream(f"line {n}", "stderr" if n % 2 else "stdout") for n in range(1_000)]))
-    assert "line 39" in page.text
-    assert "line 40" not in page.text
+    assert "line 38" in page.text
+    assert "line 39" not in page.text
+    assert "line 999" in page.text
     assert "960 more outputs of this cell are left out" in page.text
 
 
@@ -155,6 +156,10 @@ def test_a_very_long_cell_stands_without_colours() -> None:
     page = page_of(code("x = 1\n" * 2_000))
     assert ("span", {"class": "mi"}) not in page.elements
     assert "x = 1" in page.text
+
+
+def test_one_very_long_cell_takes_no_colours_from_the_others() -> None:
+    assert ("span", {"class": "k"}) in page_of(code("x = 1\n" * 100_000), code("return 1")).elements
 
 
 @pytest.mark.parametrize("source", [r"\\(" * 6_000, r"\begin{align}" * 1_500, "[" * 19_000, "$ " * 8_999])

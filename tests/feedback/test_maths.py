@@ -3,9 +3,11 @@ r"""TeX in rendered text."""
 from __future__ import annotations
 
 import itertools
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from autograder.feedback import maths
 from autograder.feedback.cells import prose
 from autograder.feedback.maths import MAX_TEX, mathml, with_maths
 from tests.feedback.graded import Page
@@ -91,6 +93,12 @@ def test_a_formula_brings_neither_markup_nor_links_nor_style(tex: str) -> None:
         assert not attributes.keys() & {"href", "style", "onerror", "xlink:href", "id"}
         assert "top" not in attributes.values()
         assert "999em" not in attributes.values()
+
+
+def test_of_an_element_that_is_not_known_the_text_alone_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = fromstring("<math><script>a</script><mi onclick='x'>b</mi><annotation-xml>c</annotation-xml></math>")
+    monkeypatch.setattr(maths, "convert_to_element", lambda *_, **__: tree)
+    assert mathml(r"\not \seen \before") == "<math>a<mi>b</mi>c</math>"
 
 
 def test_macros_that_double_themselves_are_not_expanded() -> None:

@@ -109,6 +109,10 @@ def test_everything_is_escaped() -> None:
     assert page.text.count("alert(1)") >= 9
 
 
+def test_a_name_that_no_encoding_knows_can_be_written() -> None:
+    made(report(DOUBLE), student="d\udce4ra\u202e").encode()
+
+
 def test_links_lead_to_places_that_are_there_and_ids_stand_once() -> None:
     page = Page(made(report(DOUBLE, HALF)))
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]

@@ -24,7 +24,7 @@ TESTS = "test_scaled_dot_product_attention"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, one_alembic: None) -> Path:
     """A copy of the course with two submissions, and the limits of the session's grader."""
     root = courses.copy_course(tmp_path / "course", "amara", "dora")
     rules = (root / "course.yml").read_text()

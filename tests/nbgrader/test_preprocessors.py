@@ -29,7 +29,7 @@ TESTS = "test_scaled_dot_product_attention"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch, one_alembic: None) -> Path:
     """A copy of the course with two submissions, graded inside nbgrader by the session's warm grader."""
     root = courses.copy_course(tmp_path / "course", "amara", "dora")
     course = load_course(root)
