@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import nbformat
@@ -26,7 +26,14 @@ from autograder.report import ExerciseReport, GradeReport
 from autograder.sanitise import clean_markdown, clean_outputs
 
 KEY = "autograder"
-SCHEMA = 1
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a graded notebook's metadata hold."""
+
+    schema: Literal[1]
+    report: GradeReport
+    submission: str = ""
 
 
 def autograded(
@@ -50,7 +57,7 @@ def autograded(
     report = msgspec.structs.replace(graded.report, notebook=Path(graded.report.notebook).name)
     outputs = graded.examined.outputs if graded.examined else {}
     notebook = _assembled(cells, released, _Shown(report, outputs, translations))
-    notebook.metadata[KEY] = {"schema": SCHEMA, "submission": submission, "report": msgspec.to_builtins(report)}
+    notebook.metadata[KEY] = msgspec.to_builtins(_Kept(1, report, submission))
     return notebook
 
 
@@ -67,18 +74,19 @@ def not_run(notebook: Notebook, course: Course, assignment: str) -> nbformat.Not
 
 def report_of(notebook: Mapping[str, Any]) -> GradeReport | None:
     """The report that a graded notebook holds; None in one that was graded without us, or by another version."""
-    kept = notebook.get("metadata", {}).get(KEY, {})
-    if kept.get("schema") != SCHEMA:
-        return None
+    kept = notebook.get("metadata", {}).get(KEY)
     try:
-        return msgspec.convert(kept["report"], GradeReport)
-    except (KeyError, msgspec.ValidationError):
+        return msgspec.convert(kept, _Kept).report
+    except msgspec.ValidationError:
         return None
 
 
 def submission_of(notebook: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of the file that a graded notebook was made from; empty where that is not known."""
-    return str(notebook.get("metadata", {}).get(KEY, {}).get("submission", ""))
+    try:
+        return msgspec.convert(notebook.get("metadata", {}).get(KEY), _Kept).submission
+    except msgspec.ValidationError:
+        return ""
 
 
 def auto_score(cell: nbformat.NotebookNode, report: GradeReport | None) -> float | None:

@@ -248,7 +248,7 @@ class _Work:
         auto, manual, extra, waits = (
             (grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade)
             if grade is not None
-            else (None, None, None, student in self.submissions)
+            else (None, None, None, False)
         )
         score = manual if manual is not None else None if waits else auto
         comments = self._comments.get(student, {})
@@ -261,7 +261,7 @@ class _Work:
             manual_score=manual,
             extra_credit=extra,
             needs_human=score is None and student in self.submissions,
-            regraded=manual is not None and bool(waits),
+            regraded=manual is not None and waits,
             # nbgrader keeps comments with the cell of the answer, and scores with the cell of its tests.
             comment=comments.get((cell.notebook, cell.name.removeprefix(TEST_PREFIX)))
             or comments.get((cell.notebook, cell.name)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gettext
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from autograder.messages import N_, Message
+from autograder.messages import N_, Message, message
 from autograder.report import CheckReport, ExerciseReport, GradeReport, Outcome
+from autograder.wording import WORDS, Line, lines, points
 
 WIDTH = 80
 BAR_WIDTH = 30
@@ -37,20 +38,6 @@ _SIGNS: dict[Sign, tuple[str, str]] = {  # as it should be, and where the termin
     "dot": ("·", "-"),
 }
 _STYLES = {"passed": "green", "failed": "red", "trouble": "red", "ungraded": "magenta"}
-
-# What each outcome means where no sentence of the check says more, best first: the last one is the worst.
-_WORDS: dict[Outcome, str] = {
-    "passed": N_("passed"),
-    "skipped": N_("waiting for another check"),
-    "not_attempted": N_("not attempted yet"),
-    "failed": N_("wrong result"),
-    "error": N_("an error in the code"),
-    "timeout": N_("took too long"),
-    "out_of_memory": N_("out of memory"),
-    "crashed": N_("the code ended the process"),
-    "forbidden": N_("calls a ready-made function"),
-    "ungraded": N_("could not be graded"),
-}
 
 
 @dataclass(frozen=True)
@@ -90,11 +77,6 @@ def show_lines(lines: Iterable[str], console: Console) -> None:
     page = _Page(console, None)
     for line in lines:
         page.line(line)
-
-
-def points(score: float | None) -> str:
-    """A score as people write it: 4, 17.5; a question mark while it is open."""
-    return "?" if score is None else f"{score:.10g}"
 
 
 class _Page:
@@ -148,11 +130,15 @@ class _Page:
         if exercise.diagnosis is not None:
             self.line(self.render(exercise.diagnosis), "bold yellow", indent=2)
             self.console.print()
-        for sign, id, checks in _folded(exercise):
-            if id is None:
-                self._check(checks[0])
+        if len(exercise.checks) > 1 and all(check.outcome == "passed" for check in exercise.checks):
+            said = message(N_("all {count} checks passed"), count=len(exercise.checks))
+            self._several(Line(exercise.checks, said))
+            return
+        for line in lines(exercise.checks):
+            if line.said is None:
+                self._check(line.checks[0])
             else:
-                self._sentence(sign, id, checks)
+                self._several(line)
 
     def footer(self, report: GradeReport) -> None:
         self.console.print()
@@ -212,16 +198,17 @@ class _Page:
         )
         if check.outcome == "passed":
             return
-        explanation = self.render(check.message) if check.message else self.say(_WORDS[check.outcome])
+        explanation = self.render(check.message) if check.message else self.say(WORDS[check.outcome])
         self.line(explanation, "dim" if check.outcome == "skipped" else "", indent=6)
         if check.hint is not None:
             self.line(self.say(N_("hint: {hint}"), hint=self.render(check.hint)), "dim", indent=6)
 
-    def _sentence(self, sign: Sign, id: str, checks: Sequence[CheckReport]) -> None:
+    def _several(self, line: Line) -> None:
         """One line for several checks."""
-        score, most = (points(sum(numbers)) for numbers in zip(*((c.score, c.max_score) for c in checks), strict=True))
+        sign = _sign_of(line.outcome)
         style = "" if sign == "passed" else "dim"
-        self._row(self.text(self.say(id, count=len(checks)), style), f"{score}/{most}", style, sign)
+        said = self.render(line.said) if line.said else ""
+        self._row(self.text(said, style), f"{points(line.score)}/{points(line.max_score)}", style, sign)
 
     def _row(self, text: Text, score: str, style: str, sign: Sign | None = None) -> None:
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -253,8 +240,8 @@ class _Page:
         if mistakes:
             return ", ".join(mistakes)
         outcomes = {check.outcome for exercise in report.exercises for check in exercise.checks}
-        worst = [outcome for outcome in _WORDS if outcome in outcomes and outcome not in ("passed", "skipped")]
-        return self.say(_WORDS[worst[-1]]) if worst else ""
+        worst = [outcome for outcome in WORDS if outcome in outcomes and outcome not in ("passed", "skipped")]
+        return self.say(WORDS[worst[-1]]) if worst else ""
 
     def _print(self, item: Text | Padding | Table) -> None:
         self.console.print(item, width=self.width)
@@ -271,28 +258,6 @@ def _sign_of(outcome: Outcome) -> Sign:
     if outcome in ("passed", "failed", "not_attempted", "skipped", "ungraded"):
         return outcome
     return "trouble"
-
-
-def _folded(exercise: ExerciseReport) -> Iterator[tuple[Sign, str | None, list[CheckReport]]]:
-    """The lines of an exercise: a check each, or one sentence for several checks of which each would say the same."""
-    checks = list(exercise.checks)
-    outcomes = {check.outcome for check in checks}
-    if outcomes == {"passed"} and len(checks) > 1:
-        yield "passed", N_("all {count} checks passed"), checks
-        return
-    if "not_attempted" in outcomes and outcomes <= {"not_attempted", "skipped"}:
-        yield "not_attempted", N_("not attempted yet"), checks
-        return
-    silent = [check for check in checks if check.message is None and check.outcome == "forbidden"]
-    waiting = [check for check in checks if check.outcome == "skipped"]
-    silent, waiting = (checks if len(checks) > 1 else [] for checks in (silent, waiting))
-    for check in checks:
-        if check not in silent and check not in waiting:
-            yield _sign_of(check.outcome), None, [check]
-    if silent:
-        yield "trouble", N_("the other {count} checks count nothing then"), silent
-    if waiting:
-        yield "skipped", N_("{count} more checks wait until those above pass"), waiting
 
 
 def _mistakes(report: GradeReport) -> list[str]:

@@ -173,6 +173,7 @@ ATTACKS = [
     "<p>$\\hr<!-- -->ef{javascript:alert(1)}{x}$</p>",
     "<p>$\\hr\x01ef{javascript:alert(1)}{x}$</p>",
     "<p>$&#92;h&#114;ef{javascript:alert(1)}{x}$</p>",
+    "\\\\&#99;lass{score}{x} $x$",
     "\\\\&#104;ref{javascript:alert(1)}{x} $x$",
     "<p>$\\href{javascript:alert(1)}{<br>x}$</p>",
 ]  # fmt: skip
@@ -349,6 +350,21 @@ def test_what_replaces_markdown_is_html_that_no_renderer_interprets_again(text: 
         between_tags = re.sub(r"<[^>]*>", "", source)
         assert not re.search(r"[^\w\s&#;]", between_tags.encode("ascii", "ignore").decode())
         assert "\n" not in source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$![x](https://evil.example/x.png)$",
+        "$<script>alert(1)</script>$",
+        "$[x](javascript:alert(1))$",
+        "```\n<img src=x onerror=alert(1)>\n```",
+        "`$\\href{javascript:alert(1)}{x}$`",
+    ],
+)
+def test_what_only_another_renderer_might_run_is_replaced_too(text: str) -> None:
+    assert clean_html(markdown2html_mistune(text)) == clean_html(clean_markdown(text, {})[0])[5:-6]
+    assert clean_markdown(text, {})[0] != text
 
 
 # --- what has to survive ---

@@ -50,7 +50,7 @@ class FeedbackExporter(Exporter):
             nb,
             found.marks,
             assignment_title=self.titles.get(name) or name or str(resources["metadata"]["name"]),
-            student=about.get("student"),
+            student=found.name or about.get("student"),
             late_penalty=found.late_penalty,
             translations=translations(self.language),
         )

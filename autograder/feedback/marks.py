@@ -12,10 +12,17 @@ from autograder.notebook import TEST_PREFIX
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of one submitted notebook by grade_id, and the points taken off because it was late."""
+    """What stands in the gradebook about one submitted notebook.
+
+    Attributes:
+        marks: by grade_id.
+        late_penalty: points taken off because it was late.
+        name: whose it is: first and last name, or the id where the gradebook has none.
+    """
 
     marks: dict[str, Mark]
     late_penalty: float = 0.0
+    name: str = ""
 
 
 def read_marks(gradebook: Gradebook, notebook: str, assignment: str, student: str) -> Marks:
@@ -40,7 +47,8 @@ def read_marks(gradebook: Gradebook, notebook: str, assignment: str, student: st
         )
     for name, comment in comments.items():
         marks[name] = Mark(None, 0.0, comment=comment)
-    return Marks(marks, float(submitted.late_submission_penalty or 0.0))
+    name = " ".join(filter(None, [submitted.student.first_name, submitted.student.last_name]))
+    return Marks(marks, float(submitted.late_submission_penalty or 0.0), name or student)
 
 
 def score_of(grade: Grade) -> float | None:

@@ -20,7 +20,7 @@ from autograder.feedback.rows import Row, Translations, plain, rows, say, senten
 from autograder.messages import N_
 from autograder.notebook import TEST_PREFIX
 from autograder.report import ExerciseReport, total
-from autograder.terminal import points
+from autograder.wording import points
 
 # What the template says; it stands here, where the catalogue's tools look for sentences.
 _WORDS = {
@@ -77,7 +77,6 @@ class _Exercise:
     mark: Mark
     points: str
     tone: str
-    by_hand: bool
     said: tuple[str, ...] = ()
     diagnosis: str = ""
     lost: tuple[Row, ...] = ()
@@ -113,7 +112,9 @@ class _Page:
         self._notebook, self._marks, self._translations = notebook, marks, translations
         self._cells: list[Mapping[str, Any]] = list(notebook.get("cells", ()))
         self._report = report_of(notebook)
-        self._grade_ids = {str(nbgrader_of(cell).get("grade_id")) for cell in self._cells}
+        # In place of a notebook that can't be read stands the course's own, which its author has seen.
+        shown = [] if self._unusable else self._cells
+        self._blocks = Cells(translations, reported=self._report is not None).blocks(shown)
         self._exercises = [self._exercise(*one) for one in enumerate(self._graded(), start=1)]
 
     def html(self, title: str, student: str | None, late_penalty: float) -> str:
@@ -143,9 +144,8 @@ class _Page:
             notes=[sentence(note, self._translations) for note in report.notes] if report else [],
             exercises=exercises,
             by_grade_id={grade_id: one for one in exercises for grade_id in (one.name, TEST_PREFIX + one.name)},
-            # In place of a notebook that can't be read stands the course's own, which its author has seen.
             notebook=not self._unusable,
-            blocks=[] if self._unusable else Cells(self._translations, report is not None).blocks(self._cells),
+            blocks=self._blocks,
             strays=self._strays(),
             fingerprint=submission_of(self._notebook)[:12],
         )
@@ -185,13 +185,12 @@ class _Page:
             mark=mark,
             points=self._points(mark.score, mark.max_score),
             tone=_tone(mark),
-            by_hand=by_hand,
             said=tuple(self._said(report, mark, by_hand)),
             diagnosis=sentence(report.diagnosis, self._translations) if report else "",
             lost=tuple(row for row in shown if row.tone != "passed"),
             passed=tuple(row for row in shown if row.tone == "passed"),
             comments=tuple(prose(comment) for comment in comments),
-            answer=name in self._grade_ids and not self._unusable,
+            answer=any(block.grade_id == name for block in self._blocks if block.kind != "result"),
         )
 
     def _said(self, report: ExerciseReport | None, mark: Mark, by_hand: bool) -> Iterable[str]:

@@ -35,9 +35,9 @@ def write_pages(
         marks = gradebook.marks(student, assignment)
         html = page(
             nbformat.reads(path.read_text(encoding="utf-8"), as_version=4),
-            marks.cells,
+            marks.marks,
             assignment_title=course.assignment(assignment).title,
-            student=marks.name or student,
+            student=marks.name,
             late_penalty=marks.late_penalty,
             translations=translations,
         )

@@ -11,7 +11,7 @@ from html import escape
 from autograder.feedback.rows import Row, Tone, Translations, rows, say, sentence
 from autograder.messages import N_
 from autograder.report import ExerciseReport, GradeReport
-from autograder.terminal import points
+from autograder.wording import points
 
 # Each is readable on white and on nearly black: a contrast of 4 and more on both.
 _COLOURS: dict[Tone, str] = {"passed": "#2b8a4b", "lost": "#d4483d", "waiting": "inherit", "fault": "#a86a00"}

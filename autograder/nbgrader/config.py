@@ -46,6 +46,8 @@ def configure(config: Config, file: str | Path) -> None:
     ]
     config.GenerateFeedback.exporter_class = "autograder.feedback.exporter.FeedbackExporter"
     config.GenerateFeedback.preprocessors = ["autograder.feedback.exporter.GetMarks"]
+    config.FeedbackExporter.titles = {name: assignment.title for name, assignment in course.assignments.items()}
+    config.FeedbackExporter.language = course.language
     config.ExportApp.plugin_class = "autograder.nbgrader.plugins.CsvExport"
 
 

@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -26,9 +25,9 @@ from sqlalchemy.exc import SAWarning
 from autograder.autograded import auto_comment, auto_score, not_run, report_of
 from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
-from autograder.feedback.page import Mark
+from autograder.feedback.marks import Marks, read_marks
 from autograder.mend import released_notebook
-from autograder.notebook import TEST_PREFIX, read_notebook
+from autograder.notebook import read_notebook
 
 LOCK_SECONDS = 120
 """How long to wait for SQLite while formgrader or another command writes."""
@@ -49,15 +48,6 @@ def fill_vanished(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode)
     for grade in submitted.grades:
         if grade.name not in present:
             set_score(grade, None)
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What the gradebook says of one submission: whose it is, each graded cell by its name, points off for lateness."""
-
-    name: str = ""
-    cells: dict[str, Mark] = field(default_factory=dict)
-    late_penalty: float = 0.0
 
 
 class ClassGradebook:
@@ -145,26 +135,11 @@ class ClassGradebook:
         self._gradebook.db.commit()
 
     def marks(self, student: str, assignment: str) -> Marks:
-        """What the gradebook says of a submission now, a human's marks and comments included."""
+        """What the gradebook says of a submission now; nothing where it does not know it."""
         try:
-            submitted = self._gradebook.find_submission_notebook(assignment, assignment, student)
+            return read_marks(self._gradebook, assignment, assignment, student)
         except MissingEntry:
-            return Marks()
-        comments = {comment.name: comment.manual_comment for comment in submitted.comments}
-        return Marks(
-            name=" ".join(filter(None, [submitted.student.first_name, submitted.student.last_name])) or student,
-            cells={
-                grade.name: Mark(
-                    score=_score(grade),
-                    max_score=grade.max_score,
-                    manual=grade.manual_score is not None,
-                    comment=comments.get(grade.name.removeprefix(TEST_PREFIX)) or comments.get(grade.name),
-                    needs_human=grade.needs_manual_grade,
-                )
-                for grade in submitted.grades
-            },
-            late_penalty=submitted.late_submission_penalty or 0.0,
-        )
+            return Marks({}, name=student)
 
     def graded(self, assignment: str) -> list[tuple[str, Path]]:
         """The graded notebooks of an assignment, by student."""
@@ -306,12 +281,6 @@ class ClassGradebook:
             penalty = self._late.plugin_inst.late_submission_penalty(submission.student.id, submitted.score, late)
             if penalty is not None:
                 submitted.late_submission_penalty = self._late._check_late_penalty(submitted, penalty)
-
-
-def _score(grade: Grade) -> float | None:
-    """A human's score before the automatic one, extra credit added; None where nobody has decided."""
-    score = grade.auto_score if grade.manual_score is None else grade.manual_score
-    return None if score is None else score + (grade.extra_credit or 0.0)
 
 
 def _fill(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode) -> None:

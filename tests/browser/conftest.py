@@ -73,7 +73,7 @@ def visits(browser: Browser, tmp_path: Path) -> Iterator[Visits]:
     """Where the pages of one test are opened; at its end, no page may have met an error."""
     with Visits(browser, tmp_path) as visits:
         yield visits
-        assert visits.complaints == []
+        assert not visits.complaints, "\n".join(visits.complaints)
 
 
 @pytest.fixture

@@ -35,16 +35,15 @@ def travelled(tmp_path_factory: pytest.TempPathFactory) -> Travelled:
     exchange.chmod(0o777)  # as nbgrader wants it: students put their work there
 
     def instructor(command: str, *options: str) -> None:
-        where = [f"--Exchange.root={exchange}"] if "assign" not in command else []
-        courses.nbgrader(command, ASSIGNMENT, *where, *options, folder=course, home=root / "instructor")
+        options = (f"--Exchange.root={exchange}", *options)
+        courses.nbgrader(command, ASSIGNMENT, *options, folder=course, home=root / "instructor")
 
     def student(command: str) -> None:
-        name = load_course(course).id
-        options = [f"--Exchange.root={exchange}", f"--course={name}"]
+        options = (f"--Exchange.root={exchange}", f"--course={load_course(course).id}")
         courses.nbgrader(command, ASSIGNMENT, *options, folder=desk, home=root / "student")
 
     instructor("generate_assignment", "--force")
-    instructor("release_assignment", f"--Exchange.root={exchange}")
+    instructor("release_assignment")
     student("fetch_assignment")
     fetched = root / "fetched.ipynb"
     shutil.copy(desk / ASSIGNMENT / NOTEBOOK, fetched)

@@ -29,17 +29,16 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A course where dora's notebook is graded: one mark by a human with a comment, one by nobody yet, and late."""
     provide_alembic()
     root = tmp_path_factory.mktemp("course")
-    for student in ("dora",):
-        path = root / "autograded" / student / "attention" / "attention.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(GRADED))
+    path = root / "autograded" / "dora" / "attention" / "attention.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(GRADED))
     with Gradebook(f"sqlite:///{root}/gradebook.db") as gradebook:
         gradebook.add_assignment("attention")
         gradebook.add_notebook("attention", "attention")
         for name, points in (("double", 4), ("half", 2)):
             gradebook.add_solution_cell(name, "attention", "attention")
             gradebook.add_grade_cell(f"test_{name}", "attention", "attention", max_score=points, cell_type="code")
-        gradebook.add_student("dora")
+        gradebook.add_student("dora", first_name="Dora", last_name="Maar")
         submission = gradebook.add_submission("attention", "dora")
         [submitted] = submission.notebooks
         submitted.late_submission_penalty = 0.5
@@ -72,7 +71,7 @@ def test_nbgrader_writes_the_same_page(course: Path) -> None:
         "test_half": Mark(None, 2.0, needs_human=True),
     }
     title = "Scaled dot-product attention"
-    assert generated(course) == page(GRADED, marks, assignment_title=title, student="dora", late_penalty=0.5)
+    assert generated(course) == page(GRADED, marks, assignment_title=title, student="Dora Maar", late_penalty=0.5)
 
 
 def test_nbgraders_own_preprocessors_make_no_0_of_an_open_score(course: Path) -> None:

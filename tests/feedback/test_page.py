@@ -122,6 +122,11 @@ def test_links_lead_to_places_that_are_there_and_ids_stand_once() -> None:
     assert {"answer-1", "exercise-1", "answer-2", "exercise-2", "top"} <= links
 
 
+def test_an_answer_cell_that_is_empty_is_not_linked_to() -> None:
+    page = Page(made(report(DOUBLE), code("", grade_id="double", solution=True, grade=False), text("words")))
+    assert "#answer-1" not in {attributes.get("href") for _, attributes in page.elements}
+
+
 def test_an_answer_that_was_copied_does_not_take_an_id_twice() -> None:
     page = Page(made(report(DOUBLE), answer("double"), answer("double")))
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]

@@ -74,7 +74,7 @@ def test_checks_that_wait_are_one_row_below_the_others() -> None:
 
 def test_everything_is_escaped() -> None:
     evil = "<script>x</script>\"'&<img src=x onerror=y>"
-    hostile = exercise("<b>", check("value", "failed", 1.0, f"{evil}", evil), diagnosis=Message(evil))
+    hostile = exercise("<b>", check(evil, "failed", 1.0, evil, evil), diagnosis=Message(evil))
     page = Page(check_table(hostile))
     assert page.tags() <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "em"}
     assert page.text.count(evil) == 4

@@ -484,15 +484,16 @@ def test_a_magic_that_cannot_be_followed_says_so(draw: Run) -> None:
 
 @pytest.mark.parametrize("choice", ["import matplotlib\nmatplotlib.use('Agg')", "%matplotlib agg"])
 def test_who_draws_into_files_alone_gets_files_alone(draw: Run, tmp_path: Path, choice: str) -> None:
-    reply = draw(f"{choice}\nplt.plot([1, 2])\nplt.savefig('plot.png')\nplt.close()")
+    reply = draw(f"{choice}\nplt.plot([1, 2])\nplt.savefig('plot.png')")
     assert (reply["ok"], reply["outputs"]) == (True, [])
     assert pixels((tmp_path / "plot.png").read_bytes()) == (640, 480)
 
 
 def test_a_figure_can_be_saved_and_shown_and_the_file_be_larger_than_what_is_shown(draw: Run, tmp_path: Path) -> None:
-    reply = draw("plt.figure(figsize=(60, 50))\nplt.plot([1])\nplt.savefig('plot.png', dpi=100)")
-    assert pixels((tmp_path / "plot.png").read_bytes()) == (6000, 5000)
+    reply = draw("figure = plt.figure(figsize=(60, 50))\nplt.plot([1]);")
     assert reply["outputs"][-1]["data"]["text/plain"].endswith("pixels is too large to be shown]")
+    assert draw("figure.savefig('plot.png', dpi=100)")["ok"]
+    assert pixels((tmp_path / "plot.png").read_bytes()) == (6000, 5000)
 
 
 def test_interactive_mode_can_be_switched_off_and_on(draw: Run) -> None:
