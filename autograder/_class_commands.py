@@ -87,11 +87,11 @@ def feedback(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """``autograder export``: the gradebook as a table."""
     course = course_of(options)
-    names = assignments_of(course, options)
+    named = assignments_of(course, options) if options.assignments else []
     with _gradebook(course, options) as gradebook:
         from autograder.export import rows, to_csv, to_json, write
 
-        found = rows(gradebook.nbgrader, names, options.student)
+        found = rows(gradebook.nbgrader, named, options.student)
     form = options.format or ("json" if options.to is not None and options.to.suffix == ".json" else "csv")
     text = to_json(found) if form == "json" else to_csv(found)
     if options.to is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gettext
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,12 @@ from autograder.report import ExerciseReport, GradeReport
 from autograder.sanitise import clean_markdown, clean_outputs
 
 KEY = "autograder"
+# Pages colour code and read outputs; what is beyond any answer would keep the instructor's browser and server busy.
+MAX_CELL_SOURCE = 20_000
+MAX_SOURCES = 500_000
+MAX_OUTPUTS = 10 << 20
+"""Characters of one cell's text, of all texts, and of all outputs (as JSON), that a graded notebook shows."""
+OUTPUTS_LEFT_OUT = "the outputs of this cell are left out: this notebook has shown too much already"
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -128,18 +135,34 @@ class _Shown(NamedTuple):
 def _assembled(cells: Sequence[MendedCell], released: Notebook, shown: _Shown) -> nbformat.NotebookNode:
     numbers = itertools.count(1)
     written = []
+    room, room_for_outputs = MAX_SOURCES, MAX_OUTPUTS
     for place, cell in enumerate(cells):
-        written.append(_cell(cell, place))
+        source = cell.source if cell.as_released else _cut(cell.source, min(room, MAX_CELL_SOURCE))
+        room -= 0 if cell.as_released else len(source)
+        written.append(_cell(cell, source, place))
         if cell.kind == "code":
             written[-1]["execution_count"] = next(numbers) if cell.runs and shown.report else None
-            written[-1]["outputs"] = _outputs(cell, shown)
+            outputs = _outputs(cell, shown)
+            size = len(json.dumps(outputs))
+            written[-1]["outputs"] = outputs if size <= room_for_outputs else [_told(OUTPUTS_LEFT_OUT)]
+            room_for_outputs -= size if size <= room_for_outputs else 0
     metadata = {key: value for key, value in released.metadata.items() if key in ("kernelspec", "language_info")}
     return _node({"cells": written, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
 
-def _cell(cell: MendedCell, place: int) -> dict[str, Any]:
+def _cut(source: str, room: int) -> str:
+    """As much of a text as there is room for, with a word about the rest."""
+    room = max(room, 0)
+    return source if len(source) <= room else f"{source[:room]}\n# [… {len(source) - room} more characters]"
+
+
+def _told(text: str) -> dict[str, Any]:
+    return {"output_type": "stream", "name": "stderr", "text": f"[{text}]\n"}
+
+
+def _cell(cell: MendedCell, source: str, place: int) -> dict[str, Any]:
     """A cell without outputs; its metadata are the course's, never the student's."""
-    kind, source = cell.kind, cell.source
+    kind = cell.kind
     if kind == "raw":  # an exporter would put it into the page as it stands
         kind, source = "markdown", "\n".join(f"    {line}" for line in source.split("\n"))
     written: dict[str, Any] = {"cell_type": kind, "id": f"cell-{place}", "metadata": {}, "source": source}

@@ -12,7 +12,17 @@ import pytest
 from nbgrader.preprocessors import CheckCellMetadata
 from nbgrader.utils import determine_grade
 
-from autograder.autograded import auto_comment, auto_score, autograded, not_run, report_of, submission_of
+from autograder.autograded import (
+    MAX_CELL_SOURCE,
+    MAX_OUTPUTS,
+    MAX_SOURCES,
+    auto_comment,
+    auto_score,
+    autograded,
+    not_run,
+    report_of,
+    submission_of,
+)
 from autograder.errors import CourseError
 from autograder.grading import Graded, Grader
 from autograder.messages import message
@@ -134,3 +144,15 @@ def test_a_notebook_graded_without_us_has_no_report(notebook: nbformat.NotebookN
 def test_a_second_notebook_that_the_course_does_not_have_is_told() -> None:
     with pytest.raises(CourseError, match=r"more\.ipynb"):
         not_run(Notebook(Path("more.ipynb"), ()), course(), "attention")
+
+
+def test_what_is_beyond_any_answer_is_cut(grader: Grader) -> None:
+    long = with_cell(answered(project_qkv=PROJECTION), 3, "x = 1" + "#" * (3 * MAX_CELL_SOURCE))
+    wordy = long
+    for place in range(12):
+        wordy = with_cell(wordy, place, "print('y' * 900_000)")
+    graded = grader.grade(wordy, "attention", SEED)
+    notebook = autograded(graded, course(), "attention")
+    assert max(len(one.source) for one in notebook.cells) < MAX_CELL_SOURCE + 100
+    assert len(nbformat.writes(notebook)) < MAX_OUTPUTS + 2 * MAX_SOURCES
+    assert graded.report.exercises[0].score == 4
