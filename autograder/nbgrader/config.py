@@ -35,6 +35,7 @@ def configure(config: Config, file: str | Path) -> None:
         config.CourseDirectory.course_id = course.id
     config.GradeSubmission.course_root = str(course.root)
     config.SaveDueDate.course_root = str(course.root)
+    config.GenerateAssignment.force = True  # release/ is there before the gradebook is, and always made from source/
     config.GenerateAssignment.preprocessors = [*release_preprocessors(), f"{PREPROCESSORS}.SaveDueDate"]
     # All is done by the first: the second phase only writes the gradebook. Stock preprocessors would run student
     # code beside the gradebook, or print its scores from what student code has shown.

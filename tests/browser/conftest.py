@@ -57,7 +57,7 @@ def class_folder(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
     """A copy of the course whose gradebook knows the assignment, with some submissions in it."""
     root = tmp_path_factory.mktemp("class")
     course = courses.copy_course(root / "course", *CLASS)
-    courses.nbgrader("generate_assignment", courses.ASSIGNMENT, "--force", folder=course, home=root / "author")
+    courses.nbgrader("generate_assignment", courses.ASSIGNMENT, folder=course, home=root / "author")
     return course
 
 

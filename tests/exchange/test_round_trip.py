@@ -42,7 +42,7 @@ def travelled(tmp_path_factory: pytest.TempPathFactory) -> Travelled:
         options = (f"--Exchange.root={exchange}", f"--course={load_course(course).id}")
         courses.nbgrader(command, ASSIGNMENT, *options, folder=desk, home=root / "student")
 
-    instructor("generate_assignment", "--force")
+    instructor("generate_assignment")
     instructor("release_assignment")
     student("fetch_assignment")
     fetched = root / "fetched.ipynb"

@@ -101,7 +101,7 @@ def _grade(both: Graded) -> None:
     home = both.ours.with_name("home")
     done = courses.run("autograder", "grade", "attention", "--workers", "2", folder=both.ours, home=home)
     assert done.returncode == 0, done.stdout
-    courses.nbgrader("generate_assignment", "attention", "--force", folder=both.theirs, home=home)
+    courses.nbgrader("generate_assignment", "attention", folder=both.theirs, home=home)
     courses.nbgrader("autograde", "attention", "--force", folder=both.theirs, home=home)
 
 
