@@ -24,7 +24,7 @@ from autograder.grading import Graded
 from autograder.mend import MendedCell, released_notebook, restored
 from autograder.notebook import TEST_PREFIX, Cell, Notebook
 from autograder.report import ExerciseReport, GradeReport
-from autograder.sanitise import clean_markdown, clean_outputs
+from autograder.sanitise import as_text, clean_markdown, clean_outputs
 
 KEY = "autograder"
 # Pages colour code and read outputs; what is beyond any answer would keep the instructor's browser and server busy.
@@ -162,16 +162,16 @@ def _told(text: str) -> dict[str, Any]:
 
 def _cell(cell: MendedCell, source: str, place: int) -> dict[str, Any]:
     """A cell without outputs; its metadata are the course's, never the student's."""
-    kind = cell.kind
+    kind: str = cell.kind
     if kind == "raw":  # an exporter would put it into the page as it stands
-        kind, source = "markdown", "\n".join(f"    {line}" for line in source.split("\n"))
+        kind, source = "markdown", as_text(source)
     written: dict[str, Any] = {"cell_type": kind, "id": f"cell-{place}", "metadata": {}, "source": source}
     if cell.role is not None:
         written["metadata"]["nbgrader"] = _nbgrader(cell.role)
     marks = {name: True for name, holds in (("course", cell.as_released), ("added", cell.added)) if holds}
     if marks:
         written["metadata"][KEY] = marks
-    if kind == "markdown" and not cell.as_released:
+    if cell.kind == "markdown" and not cell.as_released:
         written["source"], attachments = clean_markdown(source, cell.attachments)
         if attachments:
             written["attachments"] = attachments
