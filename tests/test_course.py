@@ -296,17 +296,20 @@ def test_the_hash_changes_with_whatever_decides_a_score(course: Course, write_co
     assert all(len(one) == 64 for one in hashes)
 
 
-def test_the_hash_covers_the_code_that_examines(
+def test_the_hash_covers_the_source_notebook_and_the_code_that_examines(
     course: Course, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     package = tmp_path / "autograder"
-    for part in course_module.HASHED_PARTS:
-        (package / part).mkdir(parents=True)
-        (package / part / "code.py").write_text("1")
+    files = [package / part / "code.py" for part in course_module.HASHED_PARTS]
+    files += [package / module for module in course_module.HASHED_MODULES]
+    files.append(course.source_notebook("attention"))
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
     monkeypatch.setattr(course_module, "__file__", str(package / "course.py"))
     before = suite_hash(course, "attention")
-    for part in course_module.HASHED_PARTS:
-        (package / part / "code.py").write_text("2")
+    for file in files:
+        file.write_text("2")
         after = suite_hash(course, "attention")
         assert after != before
         before = after
