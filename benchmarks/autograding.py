@@ -5,8 +5,8 @@
 Each contender grades the same correct submissions, from the command to the last row in its gradebook, in turn with the
 others. Stock nbgrader runs the notebook, with its examples as asserts, in a stock kernel. Ours run the notebook but for
 its unchanged figures, and the hidden suites, 19 checks; so stock nbgrader also gets a notebook without the figures, as
-the stricter measure. Start-up is counted. Prints the medians, and ratios within this run: only these mean something on a
-machine that others use too.
+the stricter measure. Start-up is counted. Prints the medians, and ratios within this run: only these mean something on
+a machine that others use too.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def _expect_full_marks(course: Path, students: int) -> None:
 
 def _print(contenders: list[Contender], students: int, rounds: int) -> None:
     print(f"{students} submissions, medians of {rounds} rounds; s is seconds a submission, start-up included\n")
+    stocks = [(statistics.median(stock.wall), statistics.median(stock.cpu)) for stock in contenders[:2]]
     heads = "".join(f"{head:>10}" for head in ("wall s", "a minute", "CPU s", "wall ×", "CPU ×", "wall ×", "CPU ×"))
     print(f"{'':<40}{'':>30}{'of stock':>20}{'without figures':>20}\n{'':<40}{heads}")
     for contender in contenders:
