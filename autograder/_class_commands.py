@@ -43,6 +43,7 @@ def grade(options: argparse.Namespace) -> int:
     results: dict[str, list[Result]] = {}
     with contextlib.ExitStack() as until_done:
         gradebook = until_done.enter_context(_gradebook(course, options))
+        until_done.enter_context(gradebook.alone())
         from autograder.classroom import grade_class
 
         @functools.cache

@@ -9,7 +9,8 @@ import datetime
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -83,6 +84,25 @@ class ClassGradebook:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._gradebook.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other class runs out while this one writes; the lock ends with the process, however it ends.
+
+        Raises:
+            CourseError: another run is at work here.
+        """
+        import fcntl  # grading needs Linux; the pages and the export do not
+
+        self.graded_root.mkdir(parents=True, exist_ok=True)
+        with (self.graded_root / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CourseError(
+                    f"another `autograder grade` is writing to {self.graded_root}; wait until it has ended."
+                ) from None
+            yield
 
     def prepare(self, assignment: str) -> None:
         """Bring the assignment in the gradebook up to its source notebook, as ``nbgrader generate_assignment`` does.

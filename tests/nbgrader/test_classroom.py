@@ -167,3 +167,12 @@ def test_other_folders_than_nbgrader_s_usual_ones_are_refused(folder: Path) -> N
     course = load_course(folder)
     with pytest.raises(CourseError, match="directory_structure"):
         ClassGradebook(course, nbgrader_of(course))
+
+
+def test_two_class_runs_do_not_write_at_the_same_time(folder: Path) -> None:
+    course = load_course(folder)
+    with ClassGradebook(course, nbgrader_of(course)) as first, ClassGradebook(course, nbgrader_of(course)) as second:
+        with first.alone(), pytest.raises(CourseError, match="wait until it has ended"), second.alone():
+            pass
+        with second.alone():
+            pass
