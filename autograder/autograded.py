@@ -168,9 +168,9 @@ def _cell(cell: MendedCell, source: str, place: int) -> dict[str, Any]:
     written: dict[str, Any] = {"cell_type": kind, "id": f"cell-{place}", "metadata": {}, "source": source}
     if cell.role is not None:
         written["metadata"]["nbgrader"] = _nbgrader(cell.role)
-    marks = {name: True for name, holds in (("course", cell.as_released), ("added", cell.added)) if holds}
-    if marks:
-        written["metadata"][KEY] = marks
+    written["metadata"][KEY] = {"added": True} if cell.added else {"number": cell.number + 1}
+    if cell.as_released:
+        written["metadata"][KEY]["course"] = True
     if cell.kind == "markdown" and not cell.as_released:
         written["source"], attachments = clean_markdown(source, cell.attachments)
         if attachments:

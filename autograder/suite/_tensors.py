@@ -209,7 +209,7 @@ def _expect_order(value: Sequence[torch.Tensor], shapes: Mapping[str, Shape]) ->
     if seen == due or sorted(seen) != sorted(due):
         return
     order = [names.pop(next(i for i, name in enumerate(names) if shapes[name] == shape)) for shape in seen]
-    fail(N_("your results come in the order ({seen}), expected ({expected})"),
+    fail(N_("your results come in the order ({seen}), expected ({expected})"), says_all=True,
          seen=", ".join(order), expected=", ".join(shapes))  # fmt: skip
 
 
