@@ -25,9 +25,12 @@ from autograder.errors import CourseError
 from autograder.submissions import Submission, submissions
 
 if TYPE_CHECKING:
+    from nbgrader.apps.baseapp import NbGrader
+
     from autograder.classroom import Result
     from autograder.course import Course
     from autograder.grading import Grader
+    from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
 
 Item = TypeVar("Item")
@@ -37,28 +40,35 @@ def grade(options: argparse.Namespace) -> int:
     """``autograder grade``: a class, into the gradebook, and as a table."""
     course = course_of(options)
     names = assignments_of(course, options)
-    found = _submitted(course, names, options)
     seed = seed_of(course, options)
     clock = Clock()
-    results: dict[str, list[Result]] = {}
+    everyone: list[Result] = []
     with contextlib.ExitStack() as until_done:
-        gradebook = until_done.enter_context(_gradebook(course, options))
-        until_done.enter_context(gradebook.alone())
-        from autograder.classroom import grade_class
+        app = _nbgrader(course, options)
+        from autograder.classroom import ClassRun
+        from autograder.nbgrader.files import ClassFiles
+        from autograder.nbgrader.gradebook import ClassGradebook
+
+        files = ClassFiles(course, app)
+        found = _submitted(files, names, options)
+        until_done.enter_context(files.alone())
+        if options.into is not None:
+            options.into.mkdir(parents=True, exist_ok=True)
+        gradebook = until_done.enter_context(ClassGradebook(course, app))
 
         @functools.cache
         def grader() -> Grader:  # the seconds of its start are for what has to be examined
-            warm = until_done.enter_context(warm_grader(course, course.confinement.grade, options.workers))
+            tier, workers = course.confinement.grade, options.workers
+            warm = until_done.enter_context(warm_grader(course, tier, workers, follow=False))
             clock.ready()
             return warm
 
         for name, submitted in found.items():
-            graded = grade_class(grader, gradebook, course, name, submitted, seed, again=options.force)
-            results[name] = list(_progress(graded, len(submitted), name))
-            _show(course, name, results[name], options)
-        everyone = [result for graded in results.values() for result in graded]
+            run = ClassRun(course, gradebook, files, name, submitted, seed, again=options.force)
+            results = run.results(grader() if run.new else None)
+            everyone += _shown(course, name, results, len(submitted), options)
         if not options.json:
-            _show_outcome(everyone, gradebook, clock.summary(everyone, options.workers), seed)
+            _show_outcome(everyone, gradebook, files, clock.summary(everyone, options.workers), seed)
     return 3 if any(result.report.status == "ungraded" for result in everyone) else 0
 
 
@@ -67,21 +77,24 @@ def feedback(options: argparse.Namespace) -> int:
     course = course_of(options)
     names = assignments_of(course, options)
     translations = translations_of(course, options)
-    written = 0
-    with _gradebook(course, options) as gradebook:
+    written: list[Path] = []
+    with _existing(course, options) as (gradebook, files):
         from autograder.feedback.pages import write_pages
 
-        for name in names:
-            total = len(options.student or gradebook.graded(name))
-            for page in _progress(write_pages(gradebook, course, name, options.student, translations), total, name):
-                written += 1
-                last = page
-        if not written:
-            whose = f" of {', '.join(options.student)}" if options.student else ""
+        known = {student for name in names for student, _ in files.notebooks(name)}
+        unknown = sorted(set(options.student) - known)
+        if unknown or not known:
+            whose = f" of {', '.join(unknown)}" if unknown else ""
             raise CourseError(
-                f"there is no graded notebook{whose} in {near(gradebook.graded_root)}; run `autograder grade` first."
+                f"there is no graded notebook{whose} in {near(files.graded)}; run `autograder grade` first."
             )
-        print(f"wrote {written} pages to {near(gradebook.feedback_root)}/, such as {near(last)}")
+        for name in names:
+            count = sum(not options.student or student in options.student for student, _ in files.notebooks(name))
+            pages = write_pages(gradebook, files, course, name, options.student, translations)
+            written += _progress(pages, count, name)
+    print(
+        f"wrote {len(written)} page{'s' * (len(written) != 1)} to {near(files.feedback)}, such as {near(written[-1])}"
+    )
     return 0
 
 
@@ -89,7 +102,7 @@ def export(options: argparse.Namespace) -> int:
     """``autograder export``: the gradebook as a table."""
     course = course_of(options)
     named = assignments_of(course, options) if options.assignments else []
-    with _gradebook(course, options) as gradebook:
+    with _existing(course, options) as (gradebook, _):
         from autograder.export import rows, to_csv, to_json, write
 
         found = rows(gradebook.nbgrader, named, options.student)
@@ -99,29 +112,47 @@ def export(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     write(options.to, text)
-    print(f"wrote {len(found)} rows to {near(options.to)}")
+    print(f"wrote {_counted(len(found), 'row')} to {near(options.to)}")
     return 0
 
 
-def _gradebook(course: Course, options: argparse.Namespace) -> ClassGradebook:
-    """The course's gradebook, or one in the folder that was named."""
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _nbgrader(course: Course, options: argparse.Namespace) -> NbGrader:
+    """nbgrader in the course's folders, or in those that were named."""
+    from sqlalchemy.engine import URL
+
     from autograder.nbgrader.config import nbgrader_of
-    from autograder.nbgrader.gradebook import ClassGradebook
 
     folders: dict[str, str] = {}
     if getattr(options, "submissions", None) is not None:
         folders["submitted_directory"] = str(options.submissions.resolve())
     if options.into is not None:
         into = options.into.resolve()
-        into.mkdir(parents=True, exist_ok=True)
-        folders["db_url"] = f"sqlite:///{into / 'gradebook.db'}"
+        folders["db_url"] = URL.create("sqlite", database=str(into / "gradebook.db")).render_as_string()
         folders |= {f"{step}_directory": str(into / step) for step in ("autograded", "feedback")}
-    return ClassGradebook(course, nbgrader_of(course, **folders))
+    return nbgrader_of(course, **folders)
 
 
-def _submitted(course: Course, names: Sequence[str], options: argparse.Namespace) -> dict[str, list[Submission]]:
+@contextlib.contextmanager
+def _existing(course: Course, options: argparse.Namespace) -> Iterator[tuple[ClassGradebook, ClassFiles]]:
+    """A gradebook that is there already, and the files beside it."""
+    app = _nbgrader(course, options)
+    from autograder.nbgrader.files import ClassFiles
+    from autograder.nbgrader.gradebook import ClassGradebook, file_of
+
+    place = file_of(app.coursedir.db_url)
+    if place is not None and not place.is_file():
+        raise CourseError(f"there is no gradebook {near(place)}; run `autograder grade` first.")
+    with ClassGradebook(course, app) as gradebook:
+        yield gradebook, ClassFiles(course, app)
+
+
+def _submitted(files: ClassFiles, names: Sequence[str], options: argparse.Namespace) -> dict[str, list[Submission]]:
     """The submissions to grade, by assignment; students without one, and unknown ones, are told."""
-    folder = options.submissions or course.root / "submitted"
+    folder = files.submitted
     found = {name: submissions(folder, name) for name in names}
     if not any(found.values()):
         layout = f"<student>/{names[0]}/{names[0]}.ipynb"
@@ -136,7 +167,8 @@ def _submitted(course: Course, names: Sequence[str], options: argparse.Namespace
         found = {name: [one for one in all_ if one.student in options.student] for name, all_ in found.items()}
     else:
         _tell_strays(folder, names, found)
-    return {name: submitted for name, submitted in found.items() if submitted}
+    wanted = {name: [one for one in all_ if one.student not in files.excluded] for name, all_ in found.items()}
+    return {name: submitted for name, submitted in wanted.items() if submitted}
 
 
 def _tell_strays(folder: Path, names: Sequence[str], found: Mapping[str, Sequence[Submission]]) -> None:
@@ -148,22 +180,34 @@ def _tell_strays(folder: Path, names: Sequence[str], found: Mapping[str, Sequenc
             print(f"no folder {name}/ in: {', '.join(strays)}", file=sys.stderr)
 
 
-def _show(course: Course, name: str, results: Sequence[Result], options: argparse.Namespace) -> None:
-    """Print one assignment: a table, or a line of JSON for each submission."""
+def _shown(
+    course: Course, name: str, results: Iterator[Result], count: int, options: argparse.Namespace
+) -> list[Result]:
+    """Print one assignment: a line of JSON for each submission as it is recorded, or a table at the end."""
     translations = translations_of(course, options)
-    if options.json:
-        for result in results:
-            print_json({"student": result.student} | result.report.public(translations))
-        return
-    from autograder.terminal import ClassRow, show_class
+    done: list[Result] = []
+    try:
+        for result in _progress(results, count, name):
+            done.append(result)
+            if options.json:
+                marks = {"unchanged": result.unchanged, "kept": result.kept, "waiting": list(result.waiting)}
+                print_json({"student": result.student} | result.report.public(translations) | marks)
+    except KeyboardInterrupt:
+        print(f"{name}: {len(done)} of {count} are recorded; the rest is graded by the next run.", file=sys.stderr)
+        raise
+    if not options.json:
+        from autograder.terminal import ClassRow, show_class
 
-    console = console_for(sys.stdout)
-    console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
-    show_class([ClassRow(one.student, one.report, one.seconds) for one in results], console, translations)
-    console.print()
+        console = console_for(sys.stdout)
+        console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
+        show_class([ClassRow(one.student, one.report, one.seconds) for one in done], console, translations)
+        console.print()
+    return done
 
 
-def _show_outcome(results: Sequence[Result], gradebook: ClassGradebook, summary: str, seed: int) -> None:
+def _show_outcome(
+    results: Sequence[Result], gradebook: ClassGradebook, files: ClassFiles, summary: str, seed: int
+) -> None:
     """Print who was repaired, who needs a human, and where things lie."""
     from autograder.terminal import show_lines
 
@@ -171,14 +215,18 @@ def _show_outcome(results: Sequence[Result], gradebook: ClassGradebook, summary:
     for result in results:
         for repair in result.report.repairs:
             said.append(f"repaired, {result.student}: {repair.render()}")
+        said += [f"remark, {result.student}: {remark}" for remark in result.remarks]
     for result in results:
         if result.report.status != "graded":
-            kept = "; the earlier result was kept" if result.kept else ""
-            said.append(f"for a human, {result.student}: {_reason(result)}{kept}")
-        elif result.by_hand:
-            said.append(f"for a human, {result.student}: {', '.join(result.by_hand)}")
+            kept = "; the earlier result of the same file was kept" if result.kept else ""
+            said.append(f"for a human, {result.student}: {_reason(result).rstrip('.')}{kept}")
+        elif result.waiting:
+            said.append(f"for a human, {result.student}: {', '.join(result.waiting)}")
+    adjusted = [result.student for result in results if result.adjusted]
+    if adjusted:
+        said.append(f"marks by hand or late penalties, which `autograder export` counts in: {', '.join(adjusted)}")
     said.append(f"{summary}; seed {seed}")
-    said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(gradebook.graded_root)}")
+    said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(files.graded)}")
     show_lines(said, console_for(sys.stdout))
 
 

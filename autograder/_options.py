@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from autograder.grading import Grader
 
 
-def warm_grader(course: Course, required: Tier, workers: int = 1) -> Grader:
+def warm_grader(course: Course, required: Tier, workers: int = 1, follow: bool = True) -> Grader:
     """A warm grader; on a terminal, stderr says what is waited for."""
     from autograder.grading import Grader
 
     console = console_for(sys.stderr)
     if not console.is_terminal:
-        return Grader(course, required, workers)
+        return Grader(course, required, workers, follow)
     with console.status("warming up: two processes import torch, which takes some seconds"):
-        return Grader(course, required, workers)
+        return Grader(course, required, workers, follow)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -61,7 +61,8 @@ def autograded(
     """
     released = released_notebook(course, assignment)
     cells = graded.mended.notebook if graded.mended else _stand_in(released.cells)
-    report = msgspec.structs.replace(graded.report, notebook=Path(graded.report.notebook).name)
+    name = Path(graded.report.notebook).name.encode(errors="replace").decode()  # of any bytes, on a disk
+    report = msgspec.structs.replace(graded.report, notebook=name)
     outputs = graded.examined.outputs if graded.examined else {}
     notebook = _assembled(cells, released, _Shown(report, outputs, translations))
     notebook.metadata[KEY] = msgspec.to_builtins(_Kept(1, report, submission))
@@ -119,7 +120,9 @@ def auto_comment(cell: nbformat.NotebookNode) -> str | None:
 def _stand_in(released: tuple[Cell, ...]) -> tuple[MendedCell, ...]:
     """The course's notebook in place of one that can't be read, so that a human can grade by hand."""
     return tuple(
-        MendedCell(-1 - place, cell.kind, cell.source, cell if cell.grade_id else None, as_released=True)
+        MendedCell(
+            -1 - place, cell.kind, cell.source, cell if cell.grade_id else None, True, attachments=cell.attachments
+        )
         for place, cell in enumerate(released)
     )
 
@@ -142,10 +145,10 @@ def _assembled(cells: Sequence[MendedCell], released: Notebook, shown: _Shown) -
         written.append(_cell(cell, source, place))
         if cell.kind == "code":
             written[-1]["execution_count"] = next(numbers) if cell.runs and shown.report else None
-            outputs = _outputs(cell, shown)
-            size = len(json.dumps(outputs))
-            written[-1]["outputs"] = outputs if size <= room_for_outputs else [_told(OUTPUTS_LEFT_OUT)]
-            room_for_outputs -= size if size <= room_for_outputs else 0
+            size = len(json.dumps(shown.outputs.get(cell.number, [])))
+            fits = size <= room_for_outputs  # asked before they are cleaned: that takes time by their size
+            written[-1]["outputs"] = _outputs(cell, shown) if fits else [_told(OUTPUTS_LEFT_OUT)]
+            room_for_outputs -= size if fits else 0
     metadata = {key: value for key, value in released.metadata.items() if key in ("kernelspec", "language_info")}
     return _node({"cells": written, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
 
@@ -171,8 +174,10 @@ def _cell(cell: MendedCell, source: str, place: int) -> dict[str, Any]:
     written["metadata"][KEY] = {"added": True} if cell.added else {"number": cell.number + 1}
     if cell.as_released:
         written["metadata"][KEY]["course"] = True
-    if cell.kind == "markdown" and not cell.as_released:
-        written["source"], attachments = clean_markdown(source, cell.attachments)
+    if cell.kind == "markdown":
+        attachments = cell.attachments
+        if not cell.as_released:
+            written["source"], attachments = clean_markdown(source, attachments)
         if attachments:
             written["attachments"] = attachments
     return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,12 @@ import nbformat
 
 from autograder.autograded import autograded, report_of, submission_of
 from autograder.course import Course, suite_hash
+from autograder.errors import AutograderError
 from autograder.grading import Graded, Grader
-from autograder.messages import translations
+from autograder.messages import N_, message, translations
+from autograder.nbgrader.files import ClassFiles, read_graded
 from autograder.nbgrader.gradebook import ClassGradebook
+from autograder.notebook import TEST_PREFIX
 from autograder.report import GradeReport
 from autograder.submissions import Submission, digest
 
@@ -26,40 +29,29 @@ class Result:
         report: of this run, or, of an unchanged submission, of the run that graded it.
         seconds: of examining it; 0 where that was not needed.
         unchanged: it was graded before, by the same suites with the same seed.
-        kept: it could not be graded now, and what an earlier run recorded stays.
-        page: the graded notebook.
+        kept: the grader failed, and what an earlier run recorded for the same file stays.
+        waiting: the exercises that wait for a human, by what the gradebook says.
+        adjusted: marks by hand or a late penalty make the score another than the checks gave.
+        remarks: what else an instructor should know of the files.
     """
 
     student: str
     report: GradeReport
-    seconds: float
-    unchanged: bool
-    kept: bool
-    page: Path
-
-    @property
-    def by_hand(self) -> tuple[str, ...]:
-        """The exercises that a human grades."""
-        return tuple(exercise.id for exercise in self.report.exercises if exercise.manual)
+    seconds: float = 0.0
+    unchanged: bool = False
+    kept: bool = False
+    waiting: tuple[str, ...] = ()
+    adjusted: bool = False
+    remarks: tuple[str, ...] = ()
 
 
-def grade_class(
-    grader: Callable[[], Grader],
-    gradebook: ClassGradebook,
-    course: Course,
-    assignment: str,
-    submitted: Sequence[Submission],
-    seed: int,
-    again: bool = False,
-) -> Iterator[Result]:
-    """Grade and record the submissions to one assignment, in their order.
-
-    Each is recorded as soon as it and those before it are done, so an interrupted run loses nothing that it told.
+class ClassRun:
+    """One run over the submissions to an assignment.
 
     Args:
-        grader: gives a warm grader, once there is something to examine.
-        gradebook: where to record.
         course: the course.
+        gradebook: where to record.
+        files: where to write.
         assignment: which one.
         submitted: the submissions.
         seed: of the suites' random draws.
@@ -68,66 +60,122 @@ def grade_class(
     Raises:
         CourseError: the assignment can't be put into the gradebook.
     """
-    gradebook.prepare(assignment)
-    current = suite_hash(course, assignment)
-    shown = translations(course.language)
-    hashes = [digest(submission.path) for submission in submitted]
-    before = [
-        None if again else _graded_before(gradebook, submission, assignment, file_hash, current, seed)
-        for submission, file_hash in zip(submitted, hashes, strict=True)
-    ]
-    new = [submission.path for submission, notebook in zip(submitted, before, strict=True) if notebook is None]
-    examined = grader().grade_many(new, assignment, seed) if new else iter(())
-    for submission, file_hash, earlier in zip(submitted, hashes, before, strict=True):
-        if earlier is not None:
-            yield _record_again(gradebook, submission, assignment, earlier)
-        else:
-            graded = next(examined)
-            notebook = autograded(graded, course, assignment, file_hash, shown)
-            yield _record(gradebook, submission, assignment, graded, notebook)
 
+    def __init__(
+        self,
+        course: Course,
+        gradebook: ClassGradebook,
+        files: ClassFiles,
+        assignment: str,
+        submitted: Sequence[Submission],
+        seed: int,
+        again: bool = False,
+    ) -> None:
+        self._course, self._gradebook, self._files, self._assignment = course, gradebook, files, assignment
+        self._seed, self._suites = seed, suite_hash(course, assignment)
+        self._translations = translations(course.language)
+        gradebook.prepare(assignment)
+        self._submitted = [(submission, digest(submission.path)) for submission in submitted]
+        self._unchanged = {
+            submission.student
+            for submission, file_hash in self._submitted
+            if not again and self._before(submission, file_hash) is not None
+        }
+        self.new = [one.path for one in submitted if one.student not in self._unchanged]
+        """What has to be examined."""
 
-def _record(
-    gradebook: ClassGradebook,
-    submission: Submission,
-    assignment: str,
-    graded: Graded,
-    notebook: nbformat.NotebookNode,
-) -> Result:
-    """Record what was examined; where that failed, what an earlier run recorded stays."""
-    student, folder = submission.student, submission.path.parent
-    page = gradebook.graded_folder(student, assignment) / f"{assignment}.ipynb"
-    kept = graded.report.status != "graded" and page.is_file() and gradebook.knows(student, assignment)
-    if not kept:
-        gradebook.record(student, assignment, folder, None if graded.mended is None else notebook)
-        gradebook.write(student, assignment, folder, notebook)
-    seconds = graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
-    return Result(student, graded.report, seconds, unchanged=False, kept=kept, page=page)
+    def results(self, grader: Grader | None) -> Iterator[Result]:
+        """Grade and record, in the order of the submissions.
 
+        Each is recorded as soon as it and those before it are done, so that a run which is stopped loses nothing that
+        it told.
 
-def _record_again(
-    gradebook: ClassGradebook, submission: Submission, assignment: str, notebook: nbformat.NotebookNode
-) -> Result:
-    """Bring the rows up to an unchanged submission: the gradebook may be another, and the due date or time too."""
-    student, folder = submission.student, submission.path.parent
-    gradebook.record(student, assignment, folder, notebook)
-    page = gradebook.write(student, assignment, folder, notebook)
-    report = report_of(notebook)
-    assert report is not None
-    report = msgspec.structs.replace(report, notebook=str(submission.path))
-    return Result(student, report, 0.0, unchanged=True, kept=False, page=page)
+        Args:
+            grader: a warm one; None where nothing is `new`.
+        """
+        examined = grader.grade_many(self.new, self._assignment, self._seed) if grader else iter(())
+        for submission, file_hash in self._submitted:
+            graded = None if submission.student in self._unchanged else next(examined)
+            try:
+                yield self._record(submission, file_hash, graded)
+            except AutograderError:
+                raise  # the gradebook or the course can't be used: for nobody
+            except Exception as fault:  # noqa: BLE001 - what one student's files bring about is not the others' fault
+                yield self._stumbled(submission, graded, fault)
 
+    def _record(self, submission: Submission, file_hash: str, graded: Graded | None) -> Result:
+        notebook = self._before(submission, file_hash)
+        if graded is None:
+            # The rows again: the gradebook may be another, and the due date or the time of handing in too.
+            report = report_of(notebook or {})
+            assert notebook is not None and report is not None
+            self._save(submission, notebook, is_graded=True)
+            report = msgspec.structs.replace(report, notebook=str(submission.path))
+            return self._result(submission, report, unchanged=True)
+        report = graded.report
+        seconds = graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
+        if report.status == "ungraded" and self._was_graded(submission, file_hash):
+            return self._result(submission, report, seconds=seconds, kept=True)
+        notebook = autograded(graded, self._course, self._assignment, file_hash, self._translations)
+        self._save(submission, notebook, is_graded=graded.mended is not None)
+        return self._result(submission, report, seconds=seconds)
 
-def _graded_before(
-    gradebook: ClassGradebook, submission: Submission, assignment: str, file_hash: str, suites: str, seed: int
-) -> nbformat.NotebookNode | None:
-    """The graded notebook of an earlier run, if all that decides its score is as it was."""
-    path = gradebook.graded_folder(submission.student, assignment) / f"{assignment}.ipynb"
-    try:
-        notebook: nbformat.NotebookNode = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-    except (OSError, ValueError):
-        return None
-    report = report_of(notebook)
-    if report is None or report.status != "graded" or submission_of(notebook) != file_hash:
-        return None
-    return notebook if (report.suite_hash, report.seed) == (suites, seed) else None
+    def _save(self, submission: Submission, notebook: nbformat.NotebookNode, is_graded: bool) -> None:
+        student, folder = submission.student, submission.path.parent
+        seconds = self._gradebook.seconds(self._assignment, folder)
+        self._files.write(student, self._assignment, folder, {**seconds, self._assignment: notebook})
+        self._gradebook.record(student, self._assignment, folder, notebook if is_graded else None)
+
+    def _stumbled(self, submission: Submission, graded: Graded | None, fault: Exception) -> Result:
+        """A submission whose files can't be handled: no score, and a human looks."""
+        before = graded.report if graded else report_of(read_graded(self._place(submission)) or {})
+        assert before is not None
+        said = message(N_("its files can't be handled ({fault})"), fault=f"{type(fault).__name__}: {fault}")
+        report = msgspec.structs.replace(before, status="ungraded", score=None, error=said)
+        self._gradebook.record(submission.student, self._assignment, submission.path.parent, None)
+        return self._result(submission, report)
+
+    def _result(
+        self,
+        submission: Submission,
+        report: GradeReport,
+        *,
+        seconds: float = 0.0,
+        unchanged: bool = False,
+        kept: bool = False,
+    ) -> Result:
+        waiting = self._gradebook.waiting(submission.student, self._assignment)
+        names = tuple(name.removeprefix(TEST_PREFIX) for name in waiting)
+        adjusted = self._gradebook.adjusted(submission.student, self._assignment)
+        return Result(submission.student, report, seconds, unchanged, kept, names, adjusted, self._remarks(submission))
+
+    def _remarks(self, submission: Submission) -> tuple[str, ...]:
+        said = []
+        if submission.path.name != f"{self._assignment}.ipynb":
+            said.append(f"graded {submission.path.name}, for there is no {self._assignment}.ipynb")
+        if self._gradebook.has_odd_timestamp(submission.path.parent):
+            said.append("timestamp.txt tells no time, so it is not known whether this is late")
+        return tuple(said)
+
+    def _before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
+        """The graded notebook of an earlier run, if all that decides its score is as it was."""
+        notebook = read_graded(self._place(submission))
+        report = report_of(notebook or {})
+        if notebook is None or report is None or report.status != "graded" or submission_of(notebook) != file_hash:
+            return None
+        return notebook if (report.suite_hash, report.seed) == (self._suites, self._seed) else None
+
+    def _was_graded(self, submission: Submission, file_hash: str) -> bool:
+        """Whether an earlier run, by whatever suites, has graded the same file."""
+        notebook = read_graded(self._place(submission))
+        report = report_of(notebook or {})
+        return (
+            notebook is not None
+            and report is not None
+            and report.status == "graded"
+            and submission_of(notebook) == file_hash
+            and self._gradebook.knows(submission.student, self._assignment)
+        )
+
+    def _place(self, submission: Submission) -> Path:
+        return self._files.notebook(submission.student, self._assignment)

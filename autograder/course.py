@@ -47,7 +47,13 @@ DottedNames = Annotated[
 ]
 GroupNames = Annotated[tuple[str, ...], Meta(description="a list of groups that stand under `forbidden`")]
 YesOrNo = Annotated[bool, Meta(description="true or false")]
-CourseId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*$", description="a short name of letters, digits, - and _")]
+CourseId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        description="a short name of letters, digits, -, _ and ., with a letter or a digit first",
+    ),
+]
 AssignmentName = Annotated[str, Meta(pattern=r"^[A-Za-z]\w*$", description="a name of letters, digits and _")]
 ExerciseName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a function")]
 
@@ -158,6 +164,10 @@ def load_course(root: Path) -> Course:
     if not course.assignments:
         raise file.error(("assignments",), "must name at least one assignment")
     for assignment in course.assignments.values():
+        if assignment.due is not None and assignment.due.tzinfo is None:
+            raise file.error(
+                ("assignments", assignment.name, "due"), "must name its time zone, as 2026-12-20T23:59:00+08:00 does"
+            )
         for exercise in assignment.exercises.values():
             for group in exercise.forbidden:
                 if group not in course.forbidden:

@@ -44,14 +44,15 @@ class Grader:
         course: the course.
         required: the weakest confinement that is accepted.
         workers: how many submissions are examined at a time.
+        follow: whether a notebook may be a link; see `read_notebook`.
 
     Raises:
         ConfinementUnavailable: this machine can't confine student code as required.
         CourseError, GraderFault: the hidden suites can't be used, or the examiner did not start.
     """
 
-    def __init__(self, course: Course, required: Tier, workers: int = 1) -> None:
-        self._course = course
+    def __init__(self, course: Course, required: Tier, workers: int = 1, follow: bool = True) -> None:
+        self._course, self._follow = course, follow
         tiers = TIERS[: TIERS.index(required) + 1]
         _expect_suites(course)
         log = course.root / STATE_FOLDER / "examiner.log"
@@ -79,7 +80,7 @@ class Grader:
         """
         path = submission.path if isinstance(submission, Notebook) else submission
         try:
-            notebook = submission if isinstance(submission, Notebook) else read_notebook(submission)
+            notebook = submission if isinstance(submission, Notebook) else read_notebook(submission, self._follow)
             assignment = assignment or recognise(notebook, self._course)
             mended = mend(notebook, self._course, assignment)
         except UnusableNotebook as error:
@@ -157,13 +158,12 @@ class Grader:
             else tuple(ExerciseReport(exercise.id, None, points[exercise.id]) for exercise in job.exercises)
         )
         score = total([exercise.score for exercise in exercises])
-        most = sum(exercise.max_score for exercise in exercises)
         return GradeReport(
             notebook=str(notebook.path),
             assignment=job.assignment,
             status="ungraded" if score is None else "graded",
             score=score,
-            max_score=most,
+            max_score=sum(exercise.max_score for exercise in exercises),
             seed=job.seed,
             suite_hash=self._hash(job.assignment),
             confinement=examined.confinement if examined else "none",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import hashlib
 import json
 import threading
 from collections.abc import Sequence
@@ -23,9 +24,10 @@ from autograder.examiner.job import JobCell, JobExercise
 from autograder.messages import N_, Message, message
 from autograder.notebook import TEST_PREFIX, Cell, Kind, Notebook, read_notebook
 
-MAX_CODE = 4 << 20
+MAX_CODE = 1 << 20
 """Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
-MAX_CELLS = 2_000
+MAX_PARSED = 64_000
+"""Characters of a cell that is looked into: Python's parser takes minutes and gigabytes for absurd megabytes."""
 ILLUSTRATION = "illustration"
 # Python 3.11 counts the depth of all trees that it builds in one place: two threads that build at the same time can
 # each find the other's count, which is a SystemError.
@@ -106,8 +108,8 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     """
     released = released_notebook(course, assignment)
     code = [cell.source for cell in notebook.cells if cell.kind == "code"]
-    if sum(len(json.dumps(source)) for source in code) > MAX_CODE or len(code) > MAX_CELLS:
-        raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CELLS} cells or {MAX_CODE >> 20} MB of code.")
+    if sum(len(json.dumps(source)) for source in code) > MAX_CODE:
+        raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CODE >> 20} MB of code.")
     exercises = course.assignment(assignment).exercises
     if not _named(notebook) & set(exercises):
         raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(exercises)}.")
@@ -171,7 +173,7 @@ def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) 
     known: dict[str | None, Cell] = {cell.grade_id: cell for cell in released.cells if cell.grade_id}
     playing = _playing(notebook, known)
     shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
-    texts = {(cell.kind, cell.source.strip()) for cell in released.cells}
+    texts = {(cell.kind, cell.source.strip()): cell for cell in released.cells}
     cells = []
     for cell in notebook.cells:
         role = playing.get(cell.index)
@@ -185,7 +187,9 @@ def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) 
                     )
                 kind, source, as_released = role.kind, role.source, True
         runs = kind == "code" and bool(source.strip()) and (role is not None or source.strip() not in shown)
-        cells.append(MendedCell(cell.index, kind, source, role, as_released, runs, cell.attachments))
+        original = role or texts.get((cell.kind, cell.source.strip()))
+        attachments = original.attachments if as_released and original else cell.attachments
+        cells.append(MendedCell(cell.index, kind, source, role, as_released, runs, attachments))
     return cells
 
 
@@ -222,7 +226,7 @@ def _add_missing(cells: list[MendedCell], released: Notebook, repairs: list[Mess
     first = [cell for cell in missing if cell.is_locked and not cell.is_grade]
     for place, cell in enumerate(missing, start=1):
         runs = cell in first and cell.kind == "code"
-        added = MendedCell(-place, cell.kind, cell.source, cell, as_released=True, runs=runs)
+        added = MendedCell(-place, cell.kind, cell.source, cell, True, runs, cell.attachments)
         if cell in first:
             cells.insert(first.index(cell), added)
             repairs.append(message(N_("added the cell {cell}, which belongs to the course"), cell=cell.grade_id))
@@ -246,39 +250,43 @@ def _exercise(name: str, cells: Sequence[MendedCell], released: Notebook, forbid
     graded = [place for place, cell in enumerate(run) if cell.plays(TEST_PREFIX + name)]
     defining = [place for place, cell in enumerate(run) if name in _definitions(cell.source)]
     after = max(graded + defining, default=len(run) - 1) + 1
-    stubs = {_shape(cell.source, name) for cell in released.cells if cell.grade_id == name} - {None}
-    untouched = bool(defining) and all(_shape(run[place].source, name) in stubs for place in defining)
+    stubs = {_definitions(cell.source).get(name) for cell in released.cells if cell.grade_id == name} - {None}
+    untouched = bool(defining) and all(_definitions(run[place].source)[name] in stubs for place in defining)
     return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
 
 
 @functools.lru_cache(maxsize=2048)  # a course's own cells come with every submission
-def _definitions(source: str) -> dict[str, ast.stmt]:
-    """The names that a cell defines at its top level, with the last statement that defines each."""
-    found: dict[str, ast.stmt] = {}
+def _definitions(source: str) -> dict[str, str | None]:
+    """The names that a cell defines at its top level, each with the shape of the function that it is, if it is one.
+
+    The trees themselves are not kept: they take a thousand times the room of their text.
+    """
+    found: dict[str, str | None] = {}
     for statement in _parsed(source):
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found[statement.name] = statement
+        if isinstance(statement, ast.FunctionDef):
+            found[statement.name] = _shape(statement)
+        elif isinstance(statement, ast.AsyncFunctionDef | ast.ClassDef):
+            found[statement.name] = None
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            found.update({target.id: statement for target in targets if isinstance(target, ast.Name)})
+            found.update({target.id: None for target in targets if isinstance(target, ast.Name)})
         elif isinstance(statement, ast.Import | ast.ImportFrom):
-            found.update({alias.asname or alias.name: statement for alias in statement.names})
+            found.update({alias.asname or alias.name: None for alias in statement.names})
     return found
 
 
-def _shape(source: str, name: str) -> str | None:
-    """What a definition does, without comments, docstring and layout; None where there is none."""
-    statement = _definitions(source).get(name)
-    if not isinstance(statement, ast.FunctionDef):
-        return None
-    body = statement.body[1:] if ast.get_docstring(statement, clean=False) is not None else statement.body
+def _shape(function: ast.FunctionDef) -> str | None:
+    """What a function does, without comments, docstring and layout, as a hash; None where that can't be told."""
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
     try:
-        return ast.dump(ast.Module([*body], []))
-    except RecursionError:  # a sum of a thousand terms; no stub is that deep
+        return hashlib.sha256(ast.dump(ast.Module([*body], [])).encode()).hexdigest()
+    except (RecursionError, UnicodeEncodeError):  # a sum of a thousand terms; no stub is that deep
         return None
 
 
 def _parsed(source: str) -> list[ast.stmt]:
+    if len(source) > MAX_PARSED:
+        return []
     # Line magics are no Python; what they do does not define an exercise.
     lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n")]
     try:

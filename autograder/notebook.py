@@ -7,8 +7,10 @@ still a submission.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +20,9 @@ from typing import Any, Literal
 from autograder.errors import UnusableNotebook
 
 MAX_MEGABYTES = 100
+MAX_CELLS = 2_000
+_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 TEST_PREFIX = "test_"
 
 Kind = Literal["code", "markdown", "raw"]
@@ -36,6 +41,7 @@ class Cell:
     is_solution: bool = False
     is_grade: bool = False
     is_locked: bool = False
+    is_task: bool = False
     tags: frozenset[str] = frozenset()
     metadata: dict[str, Any] = field(default_factory=dict)
     attachments: dict[str, Any] = field(default_factory=dict)
@@ -64,13 +70,17 @@ class ExerciseCells:
         return any(cell.is_grade for cell in self.answers)
 
 
-def read_notebook(path: Path) -> Notebook:
+def read_notebook(path: Path, follow: bool = True) -> Notebook:
     """Read a notebook of format 3 or 4, in UTF-8 (or UTF-16, as some editors save), with or without a BOM.
+
+    Args:
+        path: the file.
+        follow: whether it may be a link; one that a student hands in may lead to what is not the student's.
 
     Raises:
         UnusableNotebook: one sentence that says why this file is no notebook.
     """
-    return notebook_of(_parse(path, _content(path)), path)
+    return notebook_of(_parse(path, _content(path, follow)), path)
 
 
 def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
@@ -92,6 +102,8 @@ def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
     cells = document.get("cells")
     if not isinstance(cells, list):
         raise UnusableNotebook(f"{path} is not a notebook: it has no list of cells.")
+    if len(cells) > MAX_CELLS:
+        raise UnusableNotebook(f"{path} has {len(cells)} cells; more than {MAX_CELLS} are not read.")
     return Notebook(
         path=path,
         cells=tuple(_cell(path, index, cell) for index, cell in enumerate(cells)),
@@ -119,23 +131,42 @@ def exercises_of(cells: Iterable[Cell]) -> dict[str, ExerciseCells]:
     return {name: ExerciseCells(name, tuple(answers.get(name, ())), tuple(graded.get(name, ()))) for name in names}
 
 
-def _content(path: Path) -> bytes:
+def file_content(path: Path, follow: bool = True) -> bytes:
+    """The bytes of an ordinary file of bounded size; nothing is waited for, whatever lies there.
+
+    Args:
+        path: the file.
+        follow: whether it may be a link.
+
+    Raises:
+        UnusableNotebook: one sentence that says why it can't be read.
+    """
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise UnusableNotebook(f"{path} is a folder; name the notebook file in it.")
-        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for its other end
-            raise UnusableNotebook(f"{path} is not an ordinary file.")
-        if status.st_size > MAX_MEGABYTES * 2**20:
-            raise UnusableNotebook(
-                f"{path} is larger than {MAX_MEGABYTES} MB; clear the outputs of its cells and save it again."
-            )
-        content = path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | _WITHOUT_WAITING | (0 if follow else _NO_LINK))
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                raise UnusableNotebook(f"{path} is a folder; name the notebook file in it.")
+            if not stat.S_ISREG(status.st_mode):
+                raise UnusableNotebook(f"{path} is not an ordinary file.")
+            if status.st_size > MAX_MEGABYTES * 2**20:
+                raise UnusableNotebook(
+                    f"{path} is larger than {MAX_MEGABYTES} MB; clear the outputs of its cells and save it again."
+                )
+            return file.read(MAX_MEGABYTES * 2**20 + 1)
     except FileNotFoundError:
         raise UnusableNotebook(f"{path} does not exist.") from None
+    except IsADirectoryError:
+        raise UnusableNotebook(f"{path} is a folder; name the notebook file in it.") from None
     except (OSError, ValueError) as fault:  # ValueError: a NUL in the path
+        if isinstance(fault, OSError) and fault.errno == errno.ELOOP and not follow:
+            raise UnusableNotebook(f"{path} is a link; hand in the file itself.") from None
         reason = getattr(fault, "strerror", None) or fault
         raise UnusableNotebook(f"{path} can't be read: {reason}.") from None
+
+
+def _content(path: Path, follow: bool) -> bytes:
+    content = file_content(path, follow)
     if not content.strip():
         raise UnusableNotebook(f"{path} is empty; save the notebook and hand it in again.")
     return content
@@ -193,6 +224,7 @@ def _cell(path: Path, index: int, cell: Any) -> Cell:
         is_solution=nbgrader.get("solution") is True,
         is_grade=nbgrader.get("grade") is True,
         is_locked=nbgrader.get("locked") is True,
+        is_task=nbgrader.get("task") is True,
         tags=frozenset(tag for tag in (tags if isinstance(tags, list) else []) if isinstance(tag, str)),
         metadata=metadata,
         attachments=_mapping(cell.get("attachments")),

@@ -94,7 +94,7 @@ def write_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
     """Write the release notebooks of these assignments (of all by default); returns those that changed."""
     changed = []
     for name in _known(course, names):
-        _expect_exercises(course, name)
+        expect_exercises(course, name)
         text = make_release(course.source_notebook(name))
         target = course.release_notebook(name)
         if _text(target) != text:
@@ -110,14 +110,18 @@ def check_release(course: Course, names: Iterable[str] = ()) -> list[Path]:
     """The release notebooks of these assignments (of all by default) that are missing or out of step."""
     stale = []
     for name in _known(course, names):
-        _expect_exercises(course, name)
+        expect_exercises(course, name)
         if _text(course.release_notebook(name)) != make_release(course.source_notebook(name)):
             stale.append(course.release_notebook(name))
     return stale
 
 
-def _expect_exercises(course: Course, name: str) -> None:
-    """Each exercise of ``course.yml`` has its cells in the source notebook, and no other cell is graded."""
+def expect_exercises(course: Course, name: str) -> None:
+    """Each exercise of ``course.yml`` has its cells in the source notebook, and no other cell is graded.
+
+    Raises:
+        CourseError: one sentence with the notebook and the cell, where it is otherwise.
+    """
     source = course.source_notebook(name)
     try:
         cells = {cell.grade_id: cell for cell in read_notebook(source).cells}
@@ -127,20 +131,27 @@ def _expect_exercises(course: Course, name: str) -> None:
     for exercise in course.assignment(name).exercises.values():
         answer = exercise.name
         graded.add(answer if exercise.manual else TEST_PREFIX + answer)
+        if answer in cells and cells[answer].is_grade != exercise.manual:
+            raise CourseError(
+                f"{source}: the cell '{answer}' is one that a human grades; write `manual: true` below it in "
+                f"{COURSE_FILE}."
+                if not exercise.manual
+                else f"{source}: the cell '{answer}' has no points for a human to give, and {COURSE_FILE} says "
+                "`manual: true`; make it a manually graded answer."
+            )
         for grade_id in dict.fromkeys((answer, answer if exercise.manual else TEST_PREFIX + answer)):
             if grade_id not in cells:
                 raise CourseError(f"{source} has no cell with the grade_id '{grade_id}', which {COURSE_FILE} asks for.")
-        if cells[answer].is_grade != exercise.manual:
-            by_hand = "says that a human grades it" if exercise.manual else "does not say `manual: true`"
-            raise CourseError(
-                f"{source}: the cell '{answer}' is {'not ' if exercise.manual else ''}one that a human grades, "
-                f"and {COURSE_FILE} {by_hand}; make them agree."
-            )
     for name_of_cell, cell in cells.items():
+        if cell.is_task:
+            raise CourseError(
+                f"{source}: the cell '{name_of_cell}' is one of nbgrader's task cells, which are not graded here; make "
+                "it an answer that a human grades, and an exercise with `manual: true`."
+            )
         if cell.is_grade and name_of_cell not in graded:
             raise CourseError(
                 f"{source}: the cell '{name_of_cell}' is graded, and {COURSE_FILE} names no such exercise in {name}; "
-                "add it there, or take the points from the cell."
+                "add it there, with `manual: true` if a human grades it, or take the points from the cell."
             )
 
 

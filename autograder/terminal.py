@@ -16,7 +16,7 @@ from rich.text import Text
 
 from autograder.messages import N_, Message, message
 from autograder.report import CheckReport, ExerciseReport, GradeReport, Outcome
-from autograder.wording import WORDS, Line, lines, points
+from autograder.wording import WORDS, Line, lines, points, statement
 
 WIDTH = 80
 BAR_WIDTH = 30
@@ -127,8 +127,8 @@ class _Page:
         by_hand = exercise.manual and exercise.score is None
         score = self.say(N_("by hand")) if by_hand else f"{points(exercise.score)}/{points(exercise.max_score)}"
         self._row(self.text(exercise.id, "bold"), score, "bold")
-        if exercise.diagnosis is not None:
-            self.line(self.render(exercise.diagnosis), "bold yellow", indent=2)
+        if (said := statement(exercise)) is not None:
+            self.line(self.render(said), "bold yellow", indent=2)
             self.console.print()
         if len(exercise.checks) > 1 and all(check.outcome == "passed" for check in exercise.checks):
             said = message(N_("all {count} checks passed"), count=len(exercise.checks))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autograder.messages import N_, Message, message
-from autograder.report import CheckReport, Outcome
+from autograder.report import CheckReport, ExerciseReport, Outcome
 
 # What each outcome means where no sentence of the check says more, best first: the last one is the worst.
 WORDS: dict[Outcome, str] = {
@@ -56,6 +56,14 @@ def points(score: float | None) -> str:
     return "?" if score is None else f"{score:.10g}"
 
 
+def statement(exercise: ExerciseReport) -> Message | None:
+    """What is said of the exercise as a whole, above its checks: the mistake, or what the answer may not call."""
+    if exercise.diagnosis is not None or not _all_forbidden(exercise.checks):
+        return exercise.diagnosis
+    said = (check.message for check in exercise.checks if check.message is not None)
+    return next(said, message(WORDS["forbidden"]))
+
+
 def lines(checks: Sequence[CheckReport]) -> Iterator[Line]:
     """The lines of an exercise, in the order of its checks; those that wait come last."""
     outcomes = {check.outcome for check in checks}
@@ -63,13 +71,21 @@ def lines(checks: Sequence[CheckReport]) -> Iterator[Line]:
         said = [check.message for check in checks if check.outcome == "not_attempted" and check.message is not None]
         yield Line(tuple(checks), said[0] if said else message(N_("not attempted yet")))
         return
-    silent = [check for check in checks if check.message is None and check.outcome == "forbidden"]
+    if _all_forbidden(checks):
+        yield Line(tuple(checks), message(N_("none of its checks counts then")))
+        return
     waiting = [check for check in checks if check.outcome == "skipped"]
-    silent, waiting = (several if len(several) > 1 else [] for several in (silent, waiting))
+    waiting = waiting if len(waiting) > 1 else []
     for check in checks:
-        if check not in silent and check not in waiting:
+        if check not in waiting:
             yield Line((check,))
-    if silent:
-        yield Line(tuple(silent), message(N_("the other {count} checks count nothing then"), count=len(silent)))
     if waiting:
-        yield Line(tuple(waiting), message(N_("{count} more checks wait until those above pass"), count=len(waiting)))
+        lost = [check for check in checks if check.outcome not in ("passed", "skipped")]
+        until = N_("{count} more checks wait until the checks above pass")
+        if len(lost) == 1:
+            until = N_("{count} more checks wait until the check above passes")
+        yield Line(tuple(waiting), message(until, count=len(waiting)))
+
+
+def _all_forbidden(checks: Sequence[CheckReport]) -> bool:
+    return bool(checks) and all(check.outcome == "forbidden" for check in checks)

@@ -55,7 +55,7 @@ class StandIn:
     opened: list[tuple[str, int]]
     raises: BaseException | None = None
 
-    def __init__(self, course: Course, required: str, workers: int = 1) -> None:
+    def __init__(self, course: Course, required: str, workers: int = 1, follow: bool = True) -> None:
         self.opened.append((required, workers))
         self.course = course
 

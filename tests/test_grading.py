@@ -12,6 +12,7 @@ import pytest
 
 from autograder.errors import GraderFault
 from autograder.grading import Grader
+from autograder.messages import message
 from autograder.notebook import Notebook
 from autograder.report import GradeReport
 from tests.engine import (
@@ -85,7 +86,7 @@ def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
     report = graded(answered(**{ATTENTION: attention("weights = Q\nraise KeyError('weights')")}))
     assert re.fullmatch(
         r"your function, called with (\(3, 4, \d\)(, )?){3} in float32, "
-        r"raised KeyError: 'weights' \(line 5 of the cell: raise KeyError\('weights'\)\)",
+        r"raised KeyError: 'weights' \(line 5 of the cell\): `raise KeyError\('weights'\)`",
         first_message(report).replace("(3, 6,", "(3, 4,"),
     )
     assert "error" in outcomes(report)
@@ -94,8 +95,9 @@ def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
 def test_a_syntax_error_is_told_with_its_line_and_spoils_nothing_else(graded) -> None:
     report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention("return (")}))
     assert scores(report) == (4, 0)
-    assert first_message(report).startswith(
-        f"the cell that defines {ATTENTION} stopped (line 4 of the cell: return (): "
+    assert re.fullmatch(
+        rf"the cell that defines {ATTENTION} stopped with SyntaxError: .+ \(line 4 of the cell\): `return \(`",
+        first_message(report),
     )
 
 
@@ -129,14 +131,16 @@ def test_a_cell_that_stops_below_its_function_is_told_before_anything_else(grade
     slipped = f"import torch\ndef {ATTENTION}(Q, K, V):\n    scores = Q @ K.mT\nweights = torch.softmax(scores, -1)\n"
     report = graded(answered(**{ATTENTION: slipped}))
     assert first_message(report) == (
-        f"the cell that defines {ATTENTION} stopped (line 4 of the cell: weights = torch.softmax(scores, -1)): "
-        "NameError: name 'scores' is not defined"
+        f"the cell that defines {ATTENTION} stopped with NameError: name 'scores' is not defined "
+        "(line 4 of the cell): `weights = torch.softmax(scores, -1)`"
     )
     assert exercise(report).mistake is None
 
 
 def test_a_hint_fits_what_went_wrong(graded) -> None:
     report = graded(answered(**{ATTENTION: attention("return torch.softmx(Q @ K.mT), Q")}))
+    assert exercise(report).checks[0].hint == message("Did you mean `{name}`?", name="softmax")
+    report = graded(answered(**{ATTENTION: attention("return Q.flibber(), Q")}))
     assert exercise(report).checks[0].hint is None
     report = graded(answered(**{ATTENTION: attention("return wieghts, Q")}))
     hint = exercise(report).checks[0].hint

@@ -206,3 +206,26 @@ def test_the_cells_of_an_exercise_are_found_by_their_grade_ids(path: Path) -> No
 def test_a_copied_cell_is_found_beside_its_original(path: Path) -> None:
     document = notebook(*SOURCE["cells"], SOURCE["cells"][1])
     assert [cell.index for cell in exercises_of(cells_of(path, document))["double"].answers] == [1, 3]
+
+
+def test_a_notebook_of_too_many_cells_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    cells = [{}] * (notebook_module.MAX_CELLS + 1)
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
+    with pytest.raises(UnusableNotebook, match="more than 2000 are not read"):
+        read_notebook(path)
+
+
+def test_a_link_is_read_where_it_may_be_one_and_refused_in_a_class(tmp_path: Path) -> None:
+    path, link = tmp_path / "n.ipynb", tmp_path / "link.ipynb"
+    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}))
+    link.symlink_to(path)
+    assert read_notebook(link).cells == ()
+    with pytest.raises(UnusableNotebook, match="is a link; hand in the file itself"):
+        read_notebook(link, follow=False)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "n.ipynb")
+    with pytest.raises(UnusableNotebook, match="not an ordinary file"):
+        read_notebook(tmp_path / "n.ipynb")

@@ -104,9 +104,25 @@ def test_the_known_mistake_is_named_once_above_the_checks() -> None:
 def test_checks_that_wait_for_others_are_folded_into_one_line() -> None:
     waiting = [check("skipped", f"Waiting {number}") for number in range(4)]
     text = page(report(exercise(check("failed"), *waiting)))
-    assert "– 4 more checks wait until those above pass" in text
+    assert "– 4 more checks wait until the check above passes" in text
     assert "0/4\n" in text
     assert "Waiting" not in text
+    text = page(report(exercise(check("failed", "One"), check("error", "Two"), *waiting)))
+    assert "– 4 more checks wait until the checks above pass" in text
+
+
+def test_a_forbidden_call_is_said_of_the_exercise_and_not_of_a_check() -> None:
+    calls = message("your answer calls softmax")
+    forbidden = [check("forbidden", "One", message=calls), check("forbidden", "Two"), check("forbidden", "Three")]
+    text = page(report(exercise(*forbidden)))
+    assert (
+        text.index("double")
+        < text.index("  your answer calls softmax\n")
+        < text.index("none of its checks counts then")
+    )
+    assert "0/3" in text
+    assert "One" not in text
+    assert "Two" not in text
 
 
 def test_an_untouched_exercise_is_one_line() -> None:

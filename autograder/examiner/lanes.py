@@ -44,6 +44,8 @@ class Lanes:
             if not message:
                 for pid in self._running:  # nobody is left to read their reports
                     os.kill(pid, signal.SIGKILL)
+                for pid in self._running:
+                    os.waitpid(pid, 0)  # what they have used counts as ours, for whoever measures
                 return
             with socket.socket(fileno=fds[0]) as lane:
                 self._fork(plugin, lane)

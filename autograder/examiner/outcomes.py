@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import ForbiddenCall, ForbiddenCalled, StudentRaised
@@ -33,6 +37,10 @@ HINTS = (
     ("IndexError", "", N_("Count the axes of that tensor: how many can you rely on?")),
     ("TypeError", "", N_("Print the type of each part of that line: which one is not what you took it for?")),
 )
+
+_NO_ATTRIBUTE = re.compile(r"(?:'(Tensor)' object|module 'torch') has no attribute '([A-Za-z_]\w{0,80})'")
+LIKENESS = 0.8
+"""Of a misspelt name to the one that is suggested for it, as `difflib` measures it."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def forbidden(call: ForbiddenCall) -> Message:
 
 def cell_error(name: str, error: Mapping[str, Any]) -> Verdict:
     """The verdict where the cell that defines an exercise's function did not run to its end."""
-    said = N_("the cell that defines {name} stopped{where}: {what}")
+    said = N_("the cell that defines {name} stopped with {what}{where}")
     where = _where(error.get("line"), str(error.get("code") or ""))
     bases = tuple(error.get("bases") or ())
     text = str(error.get("text") or "")
@@ -113,10 +121,15 @@ def _where(line: object, code: str) -> Message | str:
         return ""
     if not code:
         return message(N_(" (line {line} of the cell)"), line=line)
-    return message(N_(" (line {line} of the cell: {code})"), line=line, code=code)
+    # The line comes last and in backticks: its brackets and colons are not the sentence's.
+    return message(N_(" (line {line} of the cell): `{code}`"), line=line, code=code)
 
 
 def _hint(bases: tuple[str, ...], text: str) -> Message | None:
+    if "AttributeError" in bases and (unknown := _NO_ATTRIBUTE.match(text)):
+        known = [name for name in dir(torch.Tensor if unknown[1] else torch) if not name.startswith("_")]
+        near = difflib.get_close_matches(unknown[2], known, 1, LIKENESS)
+        return message(N_("Did you mean `{name}`?"), name=near[0]) if near else None
     for base, piece, hint in HINTS:
         if base in bases and piece in text:
             return message(hint)

@@ -26,6 +26,10 @@ MAX_TEXT = 20_000
 """Characters of one cell, or of one text among its outputs; of more, the beginning and the end are shown."""
 MAX_RICH = 4_000_000
 """Characters of one table or picture; a larger one is left out."""
+MAX_PRINTED = 30
+"""Lines of an output that are on paper; of more, the first ones."""
+LINE = 100
+"""Characters of a line of an output on paper."""
 MAX_OUTPUTS = 40
 """Outputs of one cell."""
 MAX_PAGE = 12_000_000
@@ -37,12 +41,16 @@ MAX_EFFORT = 200_000
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
+_GAP = "\n[…]\n"
 _NOTHING = Markup("")
 _LEXER = IPython3Lexer()
 _FORMATTER = HtmlFormatter(nowrap=True)
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _INDEXED_COLOUR = re.compile(r"(?<!\d)([34])8;5;(\d{1,3})")
 _INLINE_STYLE = re.compile(r' style="[^"]*"')
+_HEADING = re.compile(r"(?<=<)(/?)h([1-6])(?=>)")
+_BORDER = re.compile(r'(?<=<table) border="[0-9]*"')
+_PROMPT = re.compile(r"(?<=Cell )In\[(\d{1,9})\]")
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,8 @@ class Block:
         grade_id: of a cell that nbgrader knows.
         html: the source, rendered.
         outputs: of a code cell, rendered.
-        label: the number that it ran as, as notebooks show it.
+        number: its place in the notebook that came in, from 1; 0 where it has none.
+        ran: whether it was run.
         as_released: an answer cell that still stands as the course released it.
         course: of a run of the course's cells, the cells.
     """
@@ -63,7 +72,8 @@ class Block:
     grade_id: str = ""
     html: Markup = _NOTHING
     outputs: tuple[Markup, ...] = ()
-    label: str = ""
+    number: int = 0
+    ran: bool = False
     as_released: bool = False
     course: tuple[Block, ...] = ()
 
@@ -75,10 +85,12 @@ class Cells:
         """`reported`: the graded cells' outputs stand in a report, and need not be shown again."""
         self._translations, self._reported = translations, reported
         self._left, self._effort = MAX_PAGE, MAX_EFFORT
+        self._numbered: dict[int, int] = {}
 
     def blocks(self, cells: Sequence[Mapping[str, Any]]) -> list[Block]:
         """The notebook's cells; runs of the course's cells are one block each."""
         blocks: list[Block] = []
+        self._numbered = {_count(cell): number for cell in cells if (number := _number(cell)) and _count(cell)}
         for folded, run in itertools.groupby(cells, _is_folded):
             rendered = [block for cell in run if (block := self._block(cell)) is not None]
             if folded and rendered:
@@ -103,10 +115,11 @@ class Cells:
             return None
         html = self._source(source, cell)
         self._left -= len(html)
+        number, released = _number(cell), _is_course(cell)
         if cell.get("cell_type") != "code":
-            return Block("text", grade_id, html, as_released=_is_course(cell))
-        outputs, count = tuple(self._outputs(_outputs_of(cell))), cell.get("execution_count")
-        return Block("code", grade_id, html, outputs, str(count) if type(count) is int else "", _is_course(cell))
+            return Block("text", grade_id, html, number=number, as_released=released)
+        outputs = tuple(self._outputs(_outputs_of(cell)))
+        return Block("code", grade_id, html, outputs, number, _count(cell) > 0, released)
 
     def _source(self, source: str, cell: Mapping[str, Any]) -> Markup:
         self._effort -= min(len(source), MAX_TEXT)
@@ -127,56 +140,95 @@ class Cells:
         yield from self._rendered(outputs[-1:])
 
     def _rendered(self, outputs: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
-        for output in clean_outputs([self._cut(output) for output in outputs]):
-            if self._left < 0:
-                return
-            html = self._output(output)
-            self._left -= len(html)
-            yield html
+        for raw in outputs:
+            cut, missing = self._cut(raw)
+            for output in clean_outputs([cut]):
+                if self._left < 0:
+                    return
+                html = self._output(output)
+                if missing:
+                    html += self._remark(N_("{count} characters are left out where […] stands."), count=missing)
+                self._left -= len(html)
+                yield html
 
     def _output(self, output: Mapping[str, Any]) -> Markup:
         kind = output["output_type"]
         if kind == "stream":
             stderr = " stderr" if output.get("name") == "stderr" else ""
-            return Markup(f'<pre class="stream{stderr}">{coloured(joined(output.get("text")))}</pre>')
+            return self._box(f"stream{stderr}", joined(output.get("text")))
         if kind == "error":
             text = "\n".join(output["traceback"]).strip("\n") or f"{output['ename']}: {output['evalue']}"
-            return Markup(f'<pre class="error">{coloured(text)}</pre>')
+            return self._box("error", _PROMPT.sub(self._numbered_prompt, text))
         data = {mime: joined(value) for mime, value in output.get("data", {}).items()}
         if "text/html" in data:
-            return Markup(f'<div class="rich">{with_maths(clean_html(data["text/html"]))}</div>')
+            html = _below(clean_html(data["text/html"]))
+            return self._shortened("rich", "div", with_maths(html), max(html.count("<tr"), html.count("<p>")))
         for mime in IMAGES:
             if mime in data:
                 what = escape(say(N_("picture that this cell shows"), self._translations))
                 return Markup(f'<img src="data:{mime};base64,{"".join(escape(data[mime]).split())}" alt="{what}">')
         if "text/latex" in data:
             return Markup(f'<div class="rich">{with_maths(escape(data["text/latex"], quote=False))}</div>')
-        return Markup(f'<pre class="result">{coloured(data.get("text/plain", ""))}</pre>')
+        return self._box("result", data.get("text/plain", ""))
 
-    def _cut(self, output: Mapping[str, Any]) -> dict[str, Any]:
-        """The output with no more in it than a page can hold, before anything reads it closely."""
+    def _box(self, kind: str, text: str) -> Markup:
+        """Text as a terminal shows it."""
+        lines = sum(1 + len(line) // LINE for line in text.rstrip("\n").split("\n"))
+        return self._shortened(kind, "pre", coloured(text), lines)
+
+    def _shortened(self, kind: str, tag: str, html: str, lines: int) -> Markup:
+        """An output, which is cut on paper where it is long: there is no scrolling there."""
+        if lines <= MAX_PRINTED:
+            return Markup(f'<{tag} class="{kind}">{html}</{tag}>')
+        said = escape(say(N_("On paper this output is cut; the page in a browser has the rest."), self._translations))
+        return Markup(f'<{tag} class="{kind} long">{html}</{tag}><p class="remark paper">{said}</p>')
+
+    def _numbered_prompt(self, prompt: re.Match[str]) -> str:
+        """The number that the page gives to a cell, for the one that IPython gave to its run."""
+        number = self._numbered.get(int(prompt[1]))
+        return str(number) if number else prompt[0]
+
+    def _cut(self, output: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+        """The output with no more in it than a page can hold, before anything reads it closely, and what is missing.
+
+        That is the number of characters that are left out of its text.
+        """
         cut = dict(output)
+        missing = 0
         if "text" in cut:
-            cut["text"] = self._bounded(joined(cut["text"]))
+            cut["text"], missing = _shorter(joined(cut["text"]))
         if isinstance(cut.get("traceback"), list):
-            cut["traceback"] = [self._bounded("\n".join(line for line in cut["traceback"] if isinstance(line, str)))]
+            text, missing = _shorter("\n".join(line for line in cut["traceback"] if isinstance(line, str)))
+            cut["traceback"] = [text]
         if isinstance(cut.get("data"), Mapping):
             data = {mime: joined(value) for mime, value in cut["data"].items()}
             cut["data"] = {mime: value for mime, value in data.items() if len(value) <= MAX_RICH}
             if "text/plain" in data or len(cut["data"]) < len(data):
                 too_large = say(N_("[an output is left out: it is too large]"), self._translations)
-                cut["data"]["text/plain"] = self._bounded(data.get("text/plain") or too_large)
-        return cut
+                cut["data"]["text/plain"], left_out = _shorter(data.get("text/plain") or too_large)
+                missing = 0 if _is_rich(cut["data"]) else left_out
+        return cut, missing
 
     def _bounded(self, text: str) -> str:
-        if len(text) <= MAX_TEXT:
-            return text
-        head, tail = MAX_TEXT * 3 // 4, MAX_TEXT // 4
-        said = say(N_("{count} characters are left out here"), self._translations, count=len(text) - head - tail)
-        return f"{text[:head]}\n[… {said} …]\n{text[-tail:]}"
+        """A source, with a word in it about what is left out."""
+        shorter, missing = _shorter(text)
+        said = say(N_("{count} characters are left out here"), self._translations, count=missing)
+        return shorter.replace(_GAP, f"\n[… {said} …]\n", 1) if missing else text
 
     def _remark(self, id: str, **args: object) -> Markup:
         return Markup(f'<p class="remark">{escape(say(id, self._translations, **args))}</p>')
+
+
+def _shorter(text: str) -> tuple[str, int]:
+    """The beginning and the end of a text, and how many characters are left out between them."""
+    if len(text) <= MAX_TEXT:
+        return text, 0
+    head, tail = MAX_TEXT * 3 // 4, MAX_TEXT // 4
+    return text[:head] + _GAP + text[-tail:], len(text) - head - tail
+
+
+def _is_rich(data: Mapping[str, str]) -> bool:
+    return any(mime in data for mime in ("text/html", "text/latex", "text/markdown", "image/svg+xml", *IMAGES))
 
 
 def is_test(cell: Mapping[str, Any]) -> bool:
@@ -224,9 +276,6 @@ class _Renderer(IPythonRenderer):
     def text(self, text: str) -> str:
         return str(super().text(text)).replace("$", LITERAL_DOLLAR)  # what is maths was found before
 
-    def heading(self, text: str, level: int, **attrs: Any) -> str:
-        return str(super().heading(text, min(level + 2, 6)))
-
     def block_code(self, code: str, info: str | None = None) -> str:
         return f"<pre><code>{escape(code)}</code></pre>\n"
 
@@ -264,7 +313,13 @@ def _read(source: str, markdown: MarkdownWithMath) -> str:
         html = markdown.render(source)
     except Exception:  # noqa: BLE001 - an attachment that is missing, or brackets nested a thousand deep
         return f"<pre>{escape(source)}</pre>"
-    return with_maths(clean_html(html))
+    return with_maths(_below(clean_html(html)))
+
+
+def _below(html: str) -> str:
+    """Clean HTML with its headings at level 3 and more: the page's own stand above them."""
+    html = _HEADING.sub(lambda tag: f"{tag[1]}h{min(int(tag[2]) + 2, 6)}", html)
+    return _BORDER.sub("", html)
 
 
 @functools.lru_cache(maxsize=512)  # a class has the course's own cells in common
@@ -299,6 +354,18 @@ def _outputs_of(cell: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _named_error(output: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Of an error its name and text alone; nothing of other outputs."""
     return {**output, "traceback": []} if output.get("output_type") == "error" else None
+
+
+def _number(cell: Mapping[str, Any]) -> int:
+    """A cell's place in the notebook that came in, from 1; 0 where it has none."""
+    number = _mapping(_mapping(cell.get("metadata")).get("autograder")).get("number")
+    return number if type(number) is int and number > 0 else 0
+
+
+def _count(cell: Mapping[str, Any]) -> int:
+    """The number that a cell ran as; 0 where it did not run."""
+    count = cell.get("execution_count")
+    return count if type(count) is int and count > 0 else 0
 
 
 def _is_course(cell: Mapping[str, Any]) -> bool:

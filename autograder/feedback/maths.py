@@ -27,7 +27,31 @@ _OPENING = re.compile(
 )
 _CLOSING = {"$$": "$$", "$": "$", r"\(": r"\)", r"\[": r"\]"}
 _DOLLARS = {"$$": re.compile(r"(?<!\\)\$\$"), "$": re.compile(r"(?<!\\)\$")}
-_NUMBERED = re.compile(r"\\(begin|end)\{(align|equation|gather|multline)\}")
+# What the converter doesn't know, in words that it does.
+_REWRITTEN = tuple(
+    (re.compile(rf"(?<!\\){pattern}"), replacement)
+    for pattern, replacement in (
+        (r"\\begin\{(?:align(?:ed)?at\*?\}\s*\{\d+|aligned|flalign\*?)\}(?:\s*\[[tbc]\])?", r"\\begin{split}"),
+        (r"\\end\{(?:align(?:ed)?at\*?|aligned|flalign\*?)\}", r"\\end{split}"),
+        (r"\\begin\{(?:gather|multline)(?:ed)?\*?\}(?:\s*\[[tbc]\])?", r"\\begin{array}{c}"),
+        (r"\\begin\{eqnarray\*?\}", r"\\begin{array}{rcl}"),
+        (r"\\end\{(?:(?:gather|multline)(?:ed)?|eqnarray)\*?\}", r"\\end{array}"),
+        (r"\\(begin|end)\{(align|equation)\}", r"\\\1{\2*}"),
+        (r"\\arg\s*\\(max|min)(?![A-Za-z])", r"\\arg\1"),
+        (r"\\arg(?![A-Za-z])", r"\\operatorname{arg}"),
+        (r"\\(math(?:sf|bf|bb|cal|frak|scr|tt))\s+([A-Za-z0-9])", r"\\\1{\2}"),
+    )
+)
+# Operators that have their limits below in display, and beside in a line of text.
+_LIMITS = frozenset(("lim", "max", "min", "sup", "inf"))
+_BELOW = {"msub": "munder", "msup": "mover", "msubsup": "munderover"}
+# Browsers know no mathvariant but normal.
+_VARIANTS = {
+    "bold": "bold upright",
+    "bold-italic": "bold",
+    "sans-serif": "sans upright",
+    "monospace": "mono upright",
+}
 # A macro may stand for two of itself, so that thirty of them are a billion tokens.
 _DEFINES = re.compile(r"\\(?:re|provide)?(?:newcommand|def|gdef|edef|xdef|let|newenvironment|DeclareMathOperator)\b")
 
@@ -75,9 +99,10 @@ def mathml(tex: str, display: bool = False) -> str:
     try:
         if len(tex) > MAX_TEX or _DEFINES.search(tex):
             raise ValueError
-        shown = _serialised(
-            convert_to_element(_NUMBERED.sub(r"\\\1{\2*}", tex), display="block" if display else "inline")
-        )
+        rewritten = tex
+        for pattern, replacement in _REWRITTEN:
+            rewritten = pattern.sub(replacement, rewritten)
+        shown = _serialised(convert_to_element(rewritten, display="block" if display else "inline"))
     except Exception:  # noqa: BLE001 - the converter raises whatever a formula that it can't read makes it raise
         return f"<code>{escape(tex)}</code>"
     return f'<span class="formula">{shown}</span>' if display else shown
@@ -111,16 +136,44 @@ def _end(text: str, closing: str, start: int) -> int:
 
 
 def _serialised(element: Element) -> str:
-    """An element of known kinds with known attributes: the converter passes links, styles and bare ``<`` through."""
+    """An element of known kinds with known attributes: the converter passes links, styles and bare ``<`` through.
+
+    Raises:
+        ValueError: the converter has left TeX in it, or a line break that browsers don't make.
+    """
+    if (element.tag in ("mi", "mo") and _is_tex(element.text or "")) or element.get("linebreak"):
+        raise ValueError
+    if element.tag in _BELOW and len(element) and _has_limits(element[0]):
+        element[0].set("movablelimits", "true")
+        element.tag = _BELOW[element.tag]
+    if (
+        element.tag == "mo"
+        and len(element.text or "") > 1
+        and (element.text or "").isalpha()
+        and not _has_limits(element)
+    ):
+        element.tag = "mi"  # a function's name; as an operator it would stand apart from its bracket
     inner = escape(unescape(element.text or ""), quote=False) + "".join(
         _serialised(child) + escape(unescape(child.tail or ""), quote=False) for child in element
     )
     if element.tag not in _ELEMENTS:
         return inner
-    attributes = [f' {name}="{value}"' for name, value in element.attrib.items() if _harmless(name, value)]
-    if element.attrib.get("columnalign") in ("left", "right"):  # browsers align by CSS alone
-        attributes.append(f' class="{element.attrib["columnalign"]}"')
+    kept = {name: value for name, value in element.attrib.items() if _harmless(name, value) and value not in _VARIANTS}
+    attributes = [f' {name}="{value}"' for name, value in kept.items()]
+    classes = [_VARIANTS.get(element.get("mathvariant", ""), "")]
+    if element.get("columnalign") in ("left", "right"):  # browsers align by CSS alone
+        classes.append(element.attrib["columnalign"])
+    if any(classes):
+        attributes.append(f' class="{" ".join(filter(None, classes))}"')
     return f"<{element.tag}{''.join(attributes)}>{inner}</{element.tag}>"
+
+
+def _is_tex(text: str) -> bool:
+    return text == "&" or (len(text) > 1 and text.startswith("\\") and text[1].isalpha())
+
+
+def _has_limits(base: Element) -> bool:
+    return base.tag == "mo" and (base.text in _LIMITS or base.get("movablelimits") == "true")
 
 
 def _harmless(name: str, value: str) -> bool:

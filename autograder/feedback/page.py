@@ -15,12 +15,12 @@ import jinja2
 from markupsafe import Markup
 
 from autograder.autograded import report_of, submission_of
-from autograder.feedback.cells import Cells, nbgrader_of, prose
-from autograder.feedback.rows import Row, Translations, plain, rows, say, sentence
-from autograder.messages import N_
+from autograder.feedback.cells import Block, Cells, nbgrader_of, prose
+from autograder.feedback.rows import Row, Translations, marked, plain, rows, say, sentence
+from autograder.messages import N_, Message
 from autograder.notebook import TEST_PREFIX
 from autograder.report import ExerciseReport, total
-from autograder.wording import points
+from autograder.wording import points, statement
 
 # What the template says; it stands here, where the catalogue's tools look for sentences.
 _WORDS = {
@@ -31,21 +31,25 @@ _WORDS = {
     "hint": N_("Hint"),
     "comment": N_("Comment on your answer"),
     "to_answer": N_("your answer"),
-    "to_feedback": N_("its feedback"),
     "notebook": N_("Your notebook, as it ran"),
+    "not_run": N_("The figures of the course itself are not drawn again here."),
     "untouched": N_("as it was released"),
     "empty": N_("This notebook has no cells."),
     "to_top": N_("to the top"),
 }
 _WITH_FIELDS = {
-    "answer": N_("Your answer to {exercise}"),
-    "one_course_cell": N_("course text (1 cell)"),
-    "course_cells": N_("course text ({count} cells)"),
+    "numbered": N_("Exercise {number}"),
+    "answer": N_("Your answer to exercise {number}"),
+    "cell": N_("cell {number}"),
+    "one_course_cell": N_("a cell of the course's own, as released"),
+    "course_cells": N_("the course's own cells ({count}), as released"),
     "repaired": N_("Repaired: {what}"),
     "late": N_("Handed in late: {points} points are taken off."),
-    "made_from": N_("Made from the file whose SHA-256 begins with {fingerprint}."),
+    "made_from": N_("This page is about {file} as you handed it in (version {fingerprint})."),
 }
 # The folders of an absolute path.
+_CELL_NUMBER = re.compile("\ue0f6(\\d+)\ue0f7")
+"""A cell's number in a note that is to be linked; private characters stand around it."""
 _FOLDERS = re.compile(r"(?<![\w./])/(?:[^\s/]+/)+")
 
 
@@ -78,7 +82,7 @@ class _Exercise:
     points: str
     tone: str
     said: tuple[str, ...] = ()
-    diagnosis: str = ""
+    statement: str = ""
     lost: tuple[Row, ...] = ()
     passed: tuple[Row, ...] = ()
     comments: tuple[Markup, ...] = ()
@@ -115,6 +119,7 @@ class _Page:
         # In place of a notebook that can't be read stands the course's own, which its author has seen.
         shown = [] if self._unusable else self._cells
         self._blocks = Cells(translations, reported=self._report is not None).blocks(shown)
+        self._numbers = {block.number for block in _flat(self._blocks) if block.number and block.kind != "result"}
         self._exercises = [self._exercise(*one) for one in enumerate(self._graded(), start=1)]
 
     def html(self, title: str, student: str | None, late_penalty: float) -> str:
@@ -141,12 +146,16 @@ class _Page:
             error=self._error(),
             penalty=points(late_penalty) if late_penalty > 0 else "",
             repairs=[sentence(repair, self._translations) for repair in report.repairs] if report else [],
-            notes=[sentence(note, self._translations) for note in report.notes] if report else [],
+            notes=[self._note(note) for note in report.notes] if report else [],
+            marked=marked,
+            not_run=any(block.kind == "code" and not block.ran for one in self._blocks for block in one.course),
+            numbers=set(self._numbers),
             exercises=exercises,
             by_grade_id={grade_id: one for one in exercises for grade_id in (one.name, TEST_PREFIX + one.name)},
             notebook=not self._unusable,
             blocks=self._blocks,
             strays=self._strays(),
+            file=plain(report.notebook) if report else "",
             fingerprint=submission_of(self._notebook)[:12],
         )
 
@@ -186,7 +195,7 @@ class _Page:
             points=self._points(mark.score, mark.max_score),
             tone=_tone(mark),
             said=tuple(self._said(report, mark, by_hand)),
-            diagnosis=sentence(report.diagnosis, self._translations) if report else "",
+            statement=sentence(statement(report), self._translations) if report else "",
             lost=tuple(row for row in shown if row.tone != "passed"),
             passed=tuple(row for row in shown if row.tone == "passed"),
             comments=tuple(prose(comment) for comment in comments),
@@ -241,11 +250,9 @@ class _Page:
         elif self._untouched:
             said.append(self._say(N_("No exercise is written yet.")))
         else:
-            most_lost = max(exercises, key=lambda one: _lost(one.mark))
-            if _lost(most_lost.mark):
-                said.append(
-                    self._say(N_("Look at {exercise} first: most is to be gained there."), exercise=most_lost.name)
-                )
+            lost = [one.number for one in exercises if _lost(one.mark)]
+            if len(lost) > 1:
+                said.append(self._say(N_("Look at exercise {number} first."), number=lost[0]))
         if still_open:
             names = ", ".join(one.name for one in still_open[:3]) + (", …" if len(still_open) > 3 else "")
             said.append(self._say(N_("Not graded yet: {exercises}."), exercises=names))
@@ -261,6 +268,15 @@ class _Page:
             said = name + after if _FOLDERS.search(before) else said
         return _FOLDERS.sub("", said)
 
+    def _note(self, note: Message) -> Markup:
+        """A note, in which the number of a cell leads to that cell."""
+        place = note.args.get("place")
+        if type(place) is not int or place not in self._numbers:
+            return marked(sentence(note, self._translations))
+        bare = {name: _CELL_NUMBER.sub("", arg) if isinstance(arg, str) else arg for name, arg in note.args.items()}
+        said = sentence(Message(note.id, {**bare, "place": f"\ue0f6{place}\ue0f7"}), self._translations)
+        return Markup(_CELL_NUMBER.sub(r'<a href="#cell-\1">\1</a>', str(marked(said))))
+
     def _strays(self) -> dict[str, Markup]:
         """Comments on cells that earn no points of their own, by grade_id."""
         own = {key for one in self._exercises for key in (one.name, TEST_PREFIX + one.name)}
@@ -274,6 +290,11 @@ class _Page:
     def _untouched(self) -> bool:
         checks = [check for exercise in self._report.exercises for check in exercise.checks] if self._report else []
         return bool(checks) and all(check.outcome == "not_attempted" for check in checks)
+
+
+def _flat(blocks: Iterable[Block]) -> Iterable[Block]:
+    for block in blocks:
+        yield from block.course or (block,)
 
 
 def _tone(mark: Mark) -> str:

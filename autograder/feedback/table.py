@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from html import escape
 
-from autograder.feedback.rows import Row, Tone, Translations, rows, say, sentence
+from autograder.feedback.rows import Row, Tone, Translations, marked, rows, say, sentence
 from autograder.messages import N_
 from autograder.report import ExerciseReport, GradeReport
-from autograder.wording import points
+from autograder.wording import points, statement
 
 # Each is readable on white and on nearly black: a contrast of 4 and more on both.
 _COLOURS: dict[Tone, str] = {"passed": "#2b8a4b", "lost": "#d4483d", "waiting": "inherit", "fault": "#a86a00"}
@@ -24,6 +24,8 @@ _CELL = (
     "white-space: normal; overflow-wrap: anywhere; background: transparent; max-width: none"
 )
 _QUIET = "opacity: 0.75"
+# Bootstrap paints code pink on rose.
+_CODE = "color: inherit; background: transparent; padding: 0"
 
 
 def check_table(exercise: ExerciseReport, translations: Translations = None) -> str:
@@ -32,7 +34,7 @@ def check_table(exercise: ExerciseReport, translations: Translations = None) -> 
     return (
         f'<div style="max-width: 60em; text-align: left">'
         f'<p style="margin: 0.2em 0 0.5em"><strong>{_score(exercise, translations)}</strong></p>'
-        f"{_diagnosis(exercise, translations)}"
+        f"{_statement(exercise, translations)}"
         f'<table style="{_TABLE}"><thead style="border: 0">{_head(translations)}</thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
@@ -68,10 +70,10 @@ def _score(exercise: ExerciseReport, translations: Translations) -> str:
     return escape(say(said, translations, score=points(exercise.score), most=points(exercise.max_score)))
 
 
-def _diagnosis(exercise: ExerciseReport, translations: Translations) -> str:
-    if exercise.diagnosis is None:
+def _statement(exercise: ExerciseReport, translations: Translations) -> str:
+    said = marked(sentence(statement(exercise), translations), _CODE)
+    if not said:
         return ""
-    said = escape(sentence(exercise.diagnosis, translations))
     return (
         f'<p style="margin: 0.2em 0 0.7em; border-left: {_BAR} {_COLOURS["lost"]}; padding-left: 0.8em">'
         f"<strong>{said}</strong></p>"
@@ -91,17 +93,17 @@ def _head(translations: Translations) -> str:
 def _row(row: Row, translations: Translations) -> str:
     below = ""
     if row.message:
-        below += f'<div style="margin-top: 0.2em">{escape(row.message)}</div>'
+        below += f'<div style="margin-top: 0.2em">{marked(row.message, _CODE)}</div>'
     if row.hint:
         hint = say(N_("hint: {hint}"), translations, hint=row.hint)
-        below += f'<div style="margin-top: 0.2em; {_QUIET}"><em>{escape(hint)}</em></div>'
+        below += f'<div style="margin-top: 0.2em; {_QUIET}"><em>{marked(hint, _CODE)}</em></div>'
     weight = "bold" if row.tone in ("lost", "fault") else "normal"
     quiet = f"; {_QUIET}" if row.tone == "waiting" else ""
     return (
         '<tr style="background: transparent">'
         f'<td style="{_CELL}; width: 3.5em; color: {_COLOURS[row.tone]}; font-weight: bold">'
         f'<span role="img" aria-label="{escape(row.spoken)}" title="{escape(row.spoken)}">{row.sign}</span></td>'
-        f'<td style="{_CELL}{quiet}"><span style="font-weight: {weight}">{escape(row.title)}</span>{below}</td>'
+        f'<td style="{_CELL}{quiet}"><span style="font-weight: {weight}">{marked(row.title, _CODE)}</span>{below}</td>'
         f'<td style="{_CELL}; width: 6em; text-align: right; white-space: nowrap; padding-right: 0{quiet}">'
         f"{points(row.score)}/{points(row.most)}</td></tr>"
     )

@@ -7,10 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
+from nbgrader import utils
 from nbgrader.apps.baseapp import NbGrader
+from nbgrader.converters import base
 from traitlets.config import Config
 
 from autograder.course import COURSE_FILE, Course, load_course
+from autograder.errors import CourseError
+from autograder.nbgrader.files import is_harmless
 from autograder.release import release_preprocessors
 
 PREPROCESSORS = "autograder.nbgrader.preprocessors"
@@ -30,6 +34,7 @@ def configure(config: Config, file: str | Path) -> None:
     """
     course = load_course(Path(file).resolve().parent)
     provide_alembic()
+    _leave_out_what_is_not_harmless(course.root / "source")
     config.CourseDirectory.root = str(course.root)
     if course.id is not None:
         config.CourseDirectory.course_id = course.id
@@ -58,16 +63,47 @@ def nbgrader_of(course: Course, **coursedir: str) -> NbGrader:
     Args:
         course: the course.
         coursedir: traits of nbgrader's ``CourseDirectory`` to set, such as ``submitted_directory``.
+
+    Raises:
+        CourseError: a configuration file raises.
     """
     defaults = Config()
     configure(defaults, course.root / COURSE_FILE)  # for a course without an nbgrader_config.py
     app = NbGrader(config=defaults)
     app.load_cwd_config = False  # the course's own counts, wherever we were called
+    app.raise_config_file_errors = True
     app.log_level = "CRITICAL"  # its tracebacks; what goes wrong is raised
-    app.initialize([], root=str(course.root))
+    try:
+        app.initialize([], root=str(course.root))
+    except Exception as fault:  # noqa: BLE001 - the file is a program, and may raise anything
+        raise CourseError(
+            f"nbgrader's configuration can't be used ({type(fault).__name__}: {fault}); look at "
+            f"{course.root / 'nbgrader_config.py'}, and at nbgrader_config.py in Jupyter's own folders."
+        ) from None
     for name, value in coursedir.items():
         setattr(app.coursedir, name, value)
     return app
+
+
+_sources: set[Path] = set()
+"""The source folders of the courses that were configured in this process."""
+
+
+def _leave_out_what_is_not_harmless(source: Path) -> None:
+    """Make nbgrader's converters copy no links, devices or live pages out of a student's folder.
+
+    They follow links, which may lead to hidden tests or to the gradebook, and formgrader serves what they have copied.
+    What authors have in `source` is theirs.
+    """
+
+    def find_all_files(path: str, exclude: list[str] | None = None) -> list[str]:
+        found: list[str] = utils.find_all_files(path, exclude)
+        if any(Path(path).resolve().is_relative_to(place) for place in _sources):
+            return found
+        return [name for name in found if is_harmless(name)]
+
+    _sources.add(source)
+    base.find_all_files = find_all_files
 
 
 def provide_alembic() -> None:

@@ -1,4 +1,4 @@
-"""A class's rows in nbgrader's gradebook, and its files in ``autograded/``, as ``nbgrader autograde`` leaves them.
+"""A class's rows in nbgrader's gradebook, as ``nbgrader autograde`` leaves them.
 
 One session writes the whole class: nbgrader's converter opens the database a dozen times for each submission.
 """
@@ -6,22 +6,23 @@ One session writes the whole class: nbgrader's converter opens the database a do
 from __future__ import annotations
 
 import datetime
-import shutil
+import stat
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import nbformat
-from nbgrader.api import Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import Grade, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import find_all_files, parse_utc, rmtree, temp_attrs
+from nbgrader.utils import parse_utc, temp_attrs
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SAWarning
+from sqlalchemy.exc import SAWarning, SQLAlchemyError
+from traitlets import TraitError
 
 from autograder.autograded import auto_comment, auto_score, not_run, report_of
 from autograder.course import Course
@@ -29,12 +30,15 @@ from autograder.errors import CourseError, UnusableNotebook
 from autograder.feedback.marks import Marks, read_marks
 from autograder.mend import released_notebook
 from autograder.notebook import read_notebook
+from autograder.release import expect_exercises
 
 LOCK_SECONDS = 120
 """How long to wait for SQLite while formgrader or another command writes."""
+MAX_TIMESTAMP = 1_000
+"""Bytes of a ``timestamp.txt``."""
 
-
-LAYOUT = "{nbgrader_step}/{student_id}/{assignment_id}"
+Cells = dict[str, tuple[str, bool, float]]
+"""Source, locked, points, by grade_id."""
 
 
 def set_score(grade: Grade, score: float | None) -> None:
@@ -51,31 +55,38 @@ def fill_vanished(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode)
             set_score(grade, None)
 
 
+def file_of(url: str) -> Path | None:
+    """The file of a database; None of one that is a server's."""
+    address = make_url(url)
+    return Path(address.database or "") if address.get_backend_name() == "sqlite" else None
+
+
 class ClassGradebook:
-    """The gradebook and the ``autograded/`` of a course, open for a class.
+    """The gradebook of a course, open for a class.
 
     Args:
         course: the course.
         app: nbgrader, set up for it (`autograder.nbgrader.config.nbgrader_of`).
 
     Raises:
-        CourseError: the gradebook can't be opened.
+        CourseError: the gradebook can't be opened. All of the methods raise it where it can't be written.
     """
 
     def __init__(self, course: Course, app: NbGrader) -> None:
         self._course, self._app, self._coursedir = course, app, app.coursedir
-        if app.coursedir.directory_structure != LAYOUT:
-            raise CourseError(
-                f"nbgrader is set to the folders {app.coursedir.directory_structure!r}; these commands know {LAYOUT!r} "
-                "alone, so use nbgrader's own, or take CourseDirectory.directory_structure out of its configuration."
-            )
-        url = app.coursedir.db_url
-        if url.startswith("sqlite:") and "?" not in url:
-            url += f"?timeout={LOCK_SECONDS}"
-        self._gradebook = Gradebook(url, app.coursedir.course_id)
-        self._converter = Autograde(coursedir=app.coursedir, parent=app)
-        self._late = AssignLatePenalties(parent=app)
-        self._late.init_plugin()
+        self._create_student = Autograde(coursedir=app.coursedir, parent=app).create_student
+        try:
+            self._late = AssignLatePenalties(parent=app)
+            self._late.init_plugin()
+        except (ImportError, TraitError) as fault:
+            raise CourseError(f"nbgrader's configuration of late penalties can't be used: {fault}") from None
+        url = make_url(app.coursedir.db_url)
+        self.path = file_of(app.coursedir.db_url) or Path(url.render_as_string())
+        """The gradebook's file; of another database, its address without the password."""
+        if url.drivername == "sqlite" and "timeout" not in url.query:
+            url = url.update_query_dict({"timeout": str(LOCK_SECONDS)})
+        with self._told():
+            self.nbgrader = Gradebook(url, app.coursedir.course_id)
 
     def __enter__(self) -> ClassGradebook:
         return self
@@ -83,183 +94,142 @@ class ClassGradebook:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._gradebook.close()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other class runs out while this one writes; the lock ends with the process, however it ends.
-
-        Raises:
-            CourseError: another run is at work here.
-        """
-        import fcntl  # grading needs Linux; the pages and the export do not
-
-        self.graded_root.mkdir(parents=True, exist_ok=True)
-        with (self.graded_root / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CourseError(
-                    f"another `autograder grade` is writing to {self.graded_root}; wait until it has ended."
-                ) from None
-            yield
+        self.nbgrader.close()
 
     def prepare(self, assignment: str) -> None:
-        """Bring the assignment in the gradebook up to its source notebook, as ``nbgrader generate_assignment`` does.
+        """Bring the assignment in the gradebook up to its source, as ``nbgrader generate_assignment`` does.
 
         Raises:
             CourseError: graded cells were added or removed, and there are submissions already.
         """
-        released = {cell.grade_id: cell for cell in released_notebook(self._course, assignment).cells if cell.grade_id}
-        kept = self._kept_cells(assignment)
-        due = self._course.assignment(assignment).due
-        if kept == {name: (cell.source, cell.is_locked, cell.points) for name, cell in released.items()} and (
-            due is None or self._gradebook.find_assignment(assignment).duedate == parse_utc(due)
-        ):
-            return
-        if kept and kept.keys() != released.keys() and self._gradebook.assignment_submissions(assignment):
-            changed = ", ".join(sorted(kept.keys() ^ released.keys()))
-            raise CourseError(
-                f"{self._course.source_notebook(assignment)} has other cells than the gradebook ({changed}), and "
-                "submissions were graded already: put the cells back, or start a new gradebook."
-            )
+        expect_exercises(self._course, assignment)
+        names = sorted(path.stem for path in self._course.source_notebook(assignment).parent.glob("*.ipynb"))
+        with self._told():
+            kept = {name: self._kept_cells(assignment, name) for name in names}
+            released = {name: self._released_cells(assignment, name) for name in names}
+            due = self._course.assignment(assignment).due
+            if kept == released and (
+                due is None or self.nbgrader.find_assignment(assignment).duedate == parse_utc(due)
+            ):
+                return
+            changed = {cell for name in names if kept[name] for cell in kept[name].keys() ^ released[name].keys()}
+            if changed and self.nbgrader.assignment_submissions(assignment):
+                raise CourseError(
+                    f"{self._course.source_notebook(assignment).parent} has other cells than the gradebook "
+                    f"({', '.join(sorted(changed))}), and submissions were graded already: put the cells back, or "
+                    "move gradebook.db, autograded/ and feedback/ away to begin anew; marks by hand stay with them."
+                )
         self._generate(assignment)
 
     def record(self, student: str, assignment: str, folder: Path, notebook: nbformat.NotebookNode | None) -> None:
-        """Write the rows of one submission.
+        """Write the rows of one submission, as nbgrader's converter and preprocessors do.
 
         Args:
-            student: who handed it in; new ones are added, as nbgrader does.
+            student: who handed it in; new ones are added, as nbgrader does unless it is told not to.
             assignment: which one.
             folder: the submission's folder, with its ``timestamp.txt`` where there is one.
-            notebook: the graded notebook; None where it could not be graded at all: earlier scores stay then.
+            notebook: the graded notebook; None where it could not be graded: all its cells wait for a human then.
         """
-        self._gradebook.update_or_create_student(student)
-        timestamp = self._timestamp(folder)
-        known = {} if timestamp is None else {"timestamp": timestamp}
-        with warnings.catch_warnings():
-            # nbgrader adds these rows in an order that SQLAlchemy 2 remarks upon; they are written all the same.
-            warnings.simplefilter("ignore", SAWarning)
-            submission = self._gradebook.update_or_create_submission(assignment, student, **known)
-        for submitted in submission.notebooks:
-            if submitted.name == assignment:
-                if notebook is not None:
-                    _fill(submitted, notebook)
+        with self._told():
+            if self._create_student:
+                self.nbgrader.update_or_create_student(student)
+            timestamp = self._timestamp(folder)
+            known = {} if timestamp is None else {"timestamp": timestamp}
+            with warnings.catch_warnings():
+                # nbgrader adds these rows in an order that SQLAlchemy 2 remarks upon; they are written all the same.
+                warnings.simplefilter("ignore", SAWarning)
+                submission = self.nbgrader.update_or_create_submission(assignment, student, **known)
+            for submitted in submission.notebooks:
+                graded = notebook if submitted.name == assignment else self.second(submitted.name, assignment, folder)
+                if graded is not None:
+                    _fill(submitted, graded)
                     self._penalise(submission, submitted)
-            elif other := self._second(submitted.name, assignment, folder):
-                _fill(submitted, other)
-                self._penalise(submission, submitted)
-            else:  # nbgrader calls it missing, and worth nothing
+                    continue
+                is_missing = submitted.name != assignment and not _is_there(folder / f"{submitted.name}.ipynb")
                 for grade in submitted.grades:
-                    grade.auto_score, grade.needs_manual_grade = 0, False
-        self._gradebook.db.commit()
+                    set_score(grade, None)
+                    if is_missing:  # nbgrader calls it so, and worth nothing
+                        grade.auto_score, grade.needs_manual_grade = 0, False
+            self.nbgrader.db.commit()
 
-    def marks(self, student: str, assignment: str) -> Marks:
-        """What the gradebook says of a submission now; nothing where it does not know it."""
-        try:
-            return read_marks(self._gradebook, assignment, assignment, student)
-        except MissingEntry:
-            return Marks({}, name=student)
+    def waiting(self, student: str, assignment: str) -> tuple[str, ...]:
+        """The cells of a submission that wait for a human."""
+        with self._told():
+            submission = self.nbgrader.find_submission(assignment, student)
+            grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
+            return tuple(grade.name for grade in grades if grade.needs_manual_grade)
 
-    def graded(self, assignment: str) -> list[tuple[str, Path]]:
-        """The graded notebooks of an assignment, by student."""
-        found = sorted(self.graded_root.glob(f"*/{assignment}/{assignment}.ipynb"))
-        return [(path.parents[1].name, path) for path in found if not path.parents[1].name.startswith(".")]
+    def adjusted(self, student: str, assignment: str) -> bool:
+        """Whether marks by hand or a late penalty make the score another than the checks gave."""
+        with self._told():
+            notebooks = self.nbgrader.find_submission(assignment, student).notebooks
+            return any(
+                notebook.late_submission_penalty
+                or any(grade.manual_score is not None or grade.extra_credit for grade in notebook.grades)
+                for notebook in notebooks
+            )
 
-    def knows(self, student: str, assignment: str) -> bool:
-        """Whether there are rows of this submission already."""
-        try:
-            self._gradebook.find_submission(assignment, student)
-        except MissingEntry:
-            return False
-        return True
+    def has_odd_timestamp(self, folder: Path) -> bool:
+        """Whether there is a ``timestamp.txt`` that tells no time."""
+        return _is_there(folder / "timestamp.txt") and self._timestamp(folder) is None
 
-    @property
-    def nbgrader(self) -> Gradebook:
-        """The gradebook as nbgrader's own API gives it."""
-        return self._gradebook
+    def seconds(self, assignment: str, folder: Path) -> dict[str, nbformat.NotebookNode]:
+        """The second notebooks of a submission, by name, for a human to grade."""
+        names = [notebook.name for notebook in self.nbgrader.find_assignment(assignment).notebooks]
+        found = {name: self.second(name, assignment, folder) for name in names if name != assignment}
+        return {name: notebook for name, notebook in found.items() if notebook is not None}
 
-    @property
-    def path(self) -> Path:
-        """The gradebook's file; for another database, its address without a password, as far as a path can hold it."""
-        url = make_url(self._coursedir.db_url)
-        return (
-            Path(url.database or "") if url.drivername == "sqlite" else Path(url.render_as_string(hide_password=True))
-        )
-
-    @property
-    def graded_root(self) -> Path:
-        """Where the graded notebooks of all students lie."""
-        return Path(self._coursedir.root, self._coursedir.autograded_directory)
-
-    @property
-    def feedback_root(self) -> Path:
-        """Where the feedback pages of all students lie."""
-        return Path(self._coursedir.root, self._coursedir.feedback_directory)
-
-    def graded_folder(self, student: str, assignment: str) -> Path:
-        """Where the graded notebook of a student lies."""
-        return Path(self._coursedir.format_path(self._coursedir.autograded_directory, student, assignment))
-
-    def write(self, student: str, assignment: str, folder: Path, notebook: nbformat.NotebookNode) -> Path:
-        """Write the graded notebook and the submission's other files, whole or not at all; returns the notebook's path.
-
-        Links are not followed: what a student's link points to is not the student's.
-        """
-        target = self.graded_folder(student, assignment)
-        draft = target.with_name(f".{assignment}.new")
-        if draft.exists():
-            rmtree(draft)
-        draft.mkdir(parents=True)
-        ignored = [*self._coursedir.ignore, "*.ipynb"]
-        self._copy(folder, draft, find_all_files(str(folder), ignored))
-        source = self._course.source_notebook(assignment).parent
-        left = {str(source / name) for name in self._converter.exclude_overwriting.get(assignment, [])}
-        self._copy(source, draft, [name for name in find_all_files(str(source), ignored) if name not in left])
-        written = {assignment: notebook}
-        for name in self._notebooks(assignment):
-            if name != assignment and (other := self._second(name, assignment, folder)):
-                written[name] = other
-        for name, node in written.items():
-            (draft / f"{name}.ipynb").write_text(nbformat.writes(node) + "\n", encoding="utf-8")
-        if target.exists():
-            rmtree(target)
-        draft.rename(target)
-        self._converter.set_permissions(assignment, student)
-        return target / f"{assignment}.ipynb"
-
-    def _notebooks(self, assignment: str) -> list[str]:
-        return [notebook.name for notebook in self._gradebook.find_assignment(assignment).notebooks]
-
-    def _second(self, name: str, assignment: str, folder: Path) -> nbformat.NotebookNode | None:
-        """A second notebook of the assignment, for a human to grade; None where it is missing or can't be read."""
+    def second(self, name: str, assignment: str, folder: Path) -> nbformat.NotebookNode | None:
+        """A second notebook of a submission; None where it is missing or can't be read."""
         path = folder / f"{name}.ipynb"
-        if path.is_symlink() or not path.exists():
-            return None
         try:
-            return not_run(read_notebook(path), self._course, assignment)
+            return not_run(read_notebook(path, follow=False), self._course, assignment)
         except UnusableNotebook:
             return None
 
-    @staticmethod
-    def _copy(root: Path, target: Path, files: Iterable[str]) -> None:
-        for name in files:
-            path = Path(name)
-            if path.is_symlink() or not path.is_file():
-                continue
-            copy = target / path.relative_to(root)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.unlink(missing_ok=True)
-            shutil.copy(path, copy)
+    def marks(self, student: str, assignment: str, notebook: str) -> Marks:
+        """What the gradebook says of a notebook now; nothing where it does not know it."""
+        with self._told():
+            try:
+                return read_marks(self.nbgrader, notebook, assignment, student)
+            except MissingEntry:
+                return Marks({}, name=student)
 
-    def _kept_cells(self, assignment: str) -> dict[str, tuple[str, bool, float]]:
-        """The course's cells as the gradebook knows them: source, locked, points, by name."""
+    def knows(self, student: str, assignment: str) -> bool:
+        """Whether there are rows of this submission already."""
+        with self._told():
+            try:
+                self.nbgrader.find_submission(assignment, student)
+            except MissingEntry:
+                return False
+            return True
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what a database says into one sentence, and leave no row half-written."""
         try:
-            kept = self._gradebook.find_notebook(assignment, assignment)
+            yield
+        except (InvalidEntry, SQLAlchemyError) as fault:  # nbgrader turns some of them into its own
+            if hasattr(self, "nbgrader"):
+                self.nbgrader.db.rollback()
+            said = str(getattr(fault, "orig", None) or fault).splitlines()[0]
+            raise CourseError(
+                f"the gradebook {self.path} can't be used ({said}); after an update of nbgrader, make a copy of it and "
+                "run `nbgrader db upgrade`."
+            ) from None
+
+    def _kept_cells(self, assignment: str, name: str) -> Cells:
+        """The course's cells of a notebook as the gradebook knows them."""
+        try:
+            kept = self.nbgrader.find_notebook(name, assignment)
         except MissingEntry:
             return {}
         points = {cell.name: cell.max_score for cell in kept.grade_cells}
         return {cell.name: (cell.source, cell.locked, points.get(cell.name, 0.0)) for cell in kept.source_cells}
+
+    def _released_cells(self, assignment: str, name: str) -> Cells:
+        cells = released_notebook(self._course, assignment, name).cells
+        return {cell.grade_id: (cell.source, cell.is_locked, cell.points) for cell in cells if cell.grade_id}
 
     def _generate(self, assignment: str) -> None:
         """Let nbgrader's own converter write the assignment's rows; the release notebook that it makes is dropped."""
@@ -276,18 +246,16 @@ class ClassGradebook:
                     f"{self._course.source_notebook(assignment)} can't be put into the gradebook; "
                     f"`nbgrader generate_assignment {assignment}` tells more ({fault})."
                 ) from None
-        self._gradebook.db.expire_all()
+        self.nbgrader.db.expire_all()
 
     def _timestamp(self, folder: Path) -> datetime.datetime | None:
         """When it was handed in, where that is known."""
+        path = folder / "timestamp.txt"
         try:
+            if not stat.S_ISREG(path.lstat().st_mode) or path.stat().st_size > MAX_TIMESTAMP:
+                return None
             timestamp: datetime.datetime | None = self._coursedir.get_existing_timestamp(str(folder))
-        except (
-            AttributeError,
-            ValueError,
-            OverflowError,
-            UnicodeDecodeError,
-        ):  # nbgrader trips over a text that is no time
+        except (AttributeError, OSError, OverflowError, ValueError):  # nbgrader trips over what is no time
             return None
         return timestamp
 
@@ -296,8 +264,8 @@ class ClassGradebook:
         submitted.late_submission_penalty = None
         late = submission.total_seconds_late
         if late > 0:
-            self._gradebook.db.flush()
-            self._gradebook.db.refresh(submitted)
+            self.nbgrader.db.flush()
+            self.nbgrader.db.refresh(submitted)
             penalty = self._late.plugin_inst.late_submission_penalty(submission.student.id, submitted.score, late)
             if penalty is not None:
                 submitted.late_submission_penalty = self._late._check_late_penalty(submitted, penalty)
@@ -314,3 +282,7 @@ def _fill(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode) -> None
         if comment.name in cells:
             comment.auto_comment = auto_comment(cells[comment.name])
     fill_vanished(submitted, notebook)
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()

@@ -47,6 +47,11 @@ def grader_of(root: Path) -> Iterator[tuple[Course, Grader]]:
             kept.closing.start()
 
 
+def forget(root: Path) -> None:
+    """End the grader of a course, after a fault of it: the next submission gets a new one."""
+    _close(root)
+
+
 def close_all() -> None:
     """End all graders."""
     for root in list(_kept):

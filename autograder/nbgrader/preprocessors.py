@@ -17,9 +17,10 @@ from traitlets import Unicode
 
 from autograder.autograded import auto_comment, auto_score, autograded, not_run, report_of
 from autograder.course import course_seed, load_course
+from autograder.errors import UnusableNotebook
 from autograder.messages import translations
 from autograder.nbgrader.gradebook import fill_vanished, set_score
-from autograder.nbgrader.pool import grader_of
+from autograder.nbgrader.pool import forget, grader_of
 from autograder.notebook import notebook_of
 from autograder.submissions import digest
 
@@ -38,6 +39,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc] # nbgrader sh
         name = f"{resources['nbgrader']['notebook']}.ipynb"
         submitted = Path(resources.get("metadata", {}).get("path", "")) / name
         root = Path(self.course_root or ".").resolve()
+        if any(place.is_symlink() for place in (submitted, submitted.parent, submitted.parent.parent)):
+            raise UnusableNotebook(f"{submitted} is or lies behind a link; hand in the file itself.")
         if resources["nbgrader"]["notebook"] != assignment:
             return not_run(notebook_of(nb, submitted), load_course(root), assignment), resources
         with grader_of(root) as (course, grader):
@@ -45,6 +48,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc] # nbgrader sh
             graded = grader.grade(notebook_of(nb, submitted), assignment, course_seed(course))
         for repair in graded.report.repairs:
             self.log.warning("%s: %s", submitted, repair.render())
+        if graded.report.status == "ungraded":
+            forget(root)
         if graded.report.status != "graded":
             reason = graded.report.error.render() if graded.report.error else "some checks could not be made"
             self.log.error("%s stays ungraded and waits for a human: %s", submitted, reason)

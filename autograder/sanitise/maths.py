@@ -16,7 +16,7 @@ _MACROS = re.compile(
 )
 _LOOKALIKE = "\N{FULLWIDTH REVERSE SOLIDUS}"
 # A negative distance between two lines draws the second over what stands above the formula.
-_UPWARDS = re.compile(r"((?:(?<=\\\\)|\A)\s*\*?\s*\[\s*)-")
+_UPWARDS = re.compile(r"((?:(?<=\\\\)|\A)\s*(?:\*\s*)?\[\s*)-")
 _MATHS = re.compile(r"\$[^$]*\$|\\[(\[]|\\begin")
 
 

@@ -15,7 +15,7 @@ from autograder.sanitise.images import KINDS, image
 from autograder.sanitise.maths import inert
 from autograder.sanitise.plain import Plain, TooMuch
 from autograder.sanitise.rendering import render
-from autograder.sanitise.terminal import console
+from autograder.sanitise.terminal import console, overwritten
 from autograder.sanitise.text import CONTROLS, bounded, joined
 
 _NOT_SHOWN = N_("[an output of type {type} is not shown]")
@@ -38,7 +38,7 @@ def _clean_output(output: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
-        return {"output_type": "stream", "name": name, "text": console(joined(output.get("text")) or "")}
+        return {"output_type": "stream", "name": name, "text": overwritten(console(joined(output.get("text")) or ""))}
     if kind == "error":
         lines = output.get("traceback")
         return {

@@ -23,3 +23,21 @@ def console(text: str) -> str:
     text = bounded(writable(text))
     colours = text.count("\x1b") <= MAX_COLOURS
     return _ESCAPES.sub(lambda found: found["colour"] if colours and found["colour"] else "", text)
+
+
+def overwritten(text: str) -> str:
+    """Text in which each carriage return has moved the cursor to the beginning of its line, as in a terminal."""
+    return "\n".join(map(_last_written, text.split("\n"))) if "\r" in text else text
+
+
+def _last_written(line: str) -> str:
+    """What is left of a line: what was written last, and of what was before only the part that is longer."""
+    layers = [layer for layer in line.split("\r") if layer]
+    if "\x1b" in line:  # colours take no room, so that lengths say nothing
+        return layers[-1] if layers else ""
+    left: list[str] = []
+    width = 0
+    for layer in reversed(layers):
+        left.append(layer[width:])
+        width = max(width, len(layer))
+    return "".join(left)

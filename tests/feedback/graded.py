@@ -71,6 +71,13 @@ def _cell(kind: str, source: str, course: bool, nbgrader: dict[str, Any]) -> dic
     return {"cell_type": kind, "metadata": metadata, "source": source}
 
 
+def at(number: int, cell: dict[str, Any], count: int = 1) -> dict[str, Any]:
+    """A cell at its place in the notebook that came in, and the count that IPython gave to its run."""
+    own = cell["metadata"].get("autograder", {}) | {"number": number}
+    ran = {"execution_count": count or None} if cell["cell_type"] == "code" else {}
+    return cell | {"metadata": cell["metadata"] | {"autograder": own}} | ran
+
+
 def text(source: str, course: bool = False, **nbgrader: Any) -> dict[str, Any]:
     """A Markdown cell."""
     return _cell("markdown", source, course, nbgrader)

@@ -14,6 +14,7 @@ from tests.feedback.graded import (
     HALF,
     Page,
     answer,
+    at,
     code,
     graded_cell,
     made,
@@ -37,8 +38,16 @@ def page_of(*given: dict) -> Page:  # type: ignore[type-arg]
 def test_runs_of_the_courses_cells_are_folded() -> None:
     html = made(report(DOUBLE, HALF))
     assert html.count('<details class="course">') == 2
-    assert "course text (2 cells)" in html
-    assert "course text (1 cell)" in html
+    assert "the course&#39;s own cells (2), as released" in html
+    assert "a cell of the course&#39;s own, as released" in html
+
+
+def test_the_courses_figures_are_said_not_to_be_drawn_again_once_and_where_there_are_any() -> None:
+    figure = at(2, code("plot()", course=True), count=0)
+    said = "The figures of the course itself are not drawn again here."
+    assert page_of(answer("double"), figure, answer("half"), figure).text.count(said) == 1
+    assert said not in page_of(at(2, code("import torch", course=True))).text
+    assert said not in page_of(at(2, code("plot()"), count=0)).text
 
 
 def test_what_the_student_wrote_is_never_folded() -> None:
@@ -49,7 +58,7 @@ def test_what_the_student_wrote_is_never_folded() -> None:
 def test_an_answer_that_is_still_the_stub_is_in_view_and_says_so() -> None:
     html = made(report(DOUBLE), answer("double", course=True))
     assert "<details" not in html
-    assert "Your answer to double · as it was released" in Page(html).text
+    assert "Your answer to exercise 1 · as it was released" in Page(html).text
 
 
 def test_the_code_of_graded_cells_is_not_shown() -> None:
@@ -125,8 +134,44 @@ def test_a_huge_output_is_cut_in_the_middle() -> None:
     page = page_of(code("run()", stream("begin" + "x" * 3_000_000 + "end")))
     assert "begin" in page.text
     assert "xend" in page.text
-    assert "characters are left out here" in page.text
+    assert "2980008 characters are left out where […] stands." in page.text
     assert len(page.text) < 30_000
+
+
+def test_what_is_left_out_of_an_output_is_said_outside_of_its_box() -> None:
+    html = made(report(DOUBLE), code("run()", stream("x" * 30_000)))
+    assert html.index("</pre><p", html.index('<pre class="stream')) < html.index("10000 characters are left out")
+
+
+def test_a_long_output_says_that_paper_has_only_its_beginning() -> None:
+    cut = "On paper this output is cut"
+    assert cut in page_of(code("run()", stream("line\n" * 31))).text
+    assert cut in page_of(code("run()", stream("x" * 4_000))).text
+    assert cut in page_of(code("run()", shown(text__html="<table>" + "<tr><td>1</td></tr>" * 31 + "</table>"))).text
+    assert cut not in page_of(code("run()", stream("line\n" * 30))).text
+
+
+def test_a_progress_bar_is_shown_as_it_ended() -> None:
+    assert "100%|####" in page_of(code("run()", stream("\r  0%|\r 50%|##\r100%|####", "stderr"))).text
+    assert "50%" not in page_of(code("run()", stream("\r 50%|##\r100%|####"))).text
+
+
+def test_cells_have_the_numbers_that_notes_and_errors_tell() -> None:
+    error = raised("NameError", "no", "Cell In[9], line 1", "----> 1 x = In[9]", "NameError: no")
+    page = page_of(at(25, code("x = 1"), count=8), at(26, code("x = In[9]", error), count=9), at(27, text("words")))
+    assert "cell 26" in page.text
+    assert "Cell 26, line 1" in page.text
+    assert "----> 1 x = In[9]" in page.text
+    assert [a["id"] for _, a in page.elements if str(a.get("id")).startswith("cell-")] == [
+        "cell-25",
+        "cell-26",
+        "cell-27",
+    ]
+
+
+def test_a_cell_that_was_added_has_no_number() -> None:
+    assert "cell " not in page_of(code("import torch")).text
+    assert [block.number for block in Cells().blocks([at(True, code("1")), at(-3, code("1")), code("1")])] == [0, 0, 0]  # type: ignore[arg-type]
 
 
 def test_a_thousand_outputs_are_not_all_shown() -> None:
@@ -181,6 +226,9 @@ def test_headings_of_the_notebook_stand_below_those_of_the_page() -> None:
     html = made(report(DOUBLE), text("# One\n\n###### Six"))
     assert "<h3>One</h3>" in html
     assert "<h6>Six</h6>" in html
+    html = made(report(DOUBLE), text("<div><h1>One</h1></div>"), code("run()", shown(text__html="<h2>Two</h2>")))
+    assert "<h3>One</h3>" in html
+    assert "<h4>Two</h4>" in html
     assert html.count("<h1>") == 1
 
 
@@ -189,6 +237,13 @@ def test_sources_and_outputs_may_be_lists_of_lines() -> None:
     page = page_of(cell)
     assert "a = 1 b = 2" in page.text
     assert "one two" in page.text
+
+
+def test_tables_have_no_frame_of_their_own() -> None:
+    table = '<table border="1" class="dataframe"><tr><td>border="1"</td></tr></table>'
+    page = page_of(code("run()", shown(text__html=table)), text(table))
+    assert [attributes for tag, attributes in page.elements if tag == "table"] == [{}, {}]
+    assert page.text.count('border="1"') == 2
 
 
 def test_a_notebook_without_cells_says_so() -> None:

@@ -66,6 +66,52 @@ def test_the_sides_of_an_equation_are_aligned_and_not_numbered() -> None:
     assert "(1)" not in html
 
 
+@pytest.mark.parametrize("name", ["aligned", "split", "align", "align*", "flalign*"])
+def test_equations_stand_below_one_another(name: str) -> None:
+    html = mathml(rf"\begin{{{name}}} a &= b \\ &= c \end{{{name}}}", display=True)
+    assert html.count("<mtr>") == 2
+    assert html.count('class="right"') == 2
+    assert "&amp;" not in html
+
+
+@pytest.mark.parametrize("name", ["gathered", "gather", "multline*"])
+def test_lines_of_a_formula_stand_below_one_another(name: str) -> None:
+    assert mathml(rf"\begin{{{name}}} a \\ b \end{{{name}}}", display=True).count("<mtr>") == 2
+
+
+def test_columns_may_be_counted_and_a_place_given() -> None:
+    assert mathml(r"\begin{alignat}{2} a &= b \\ c &= d \end{alignat}").count("<mtd") == 4
+    assert mathml(r"\begin{aligned}[t] a &= b \end{aligned}").count("<mtd") == 2
+    assert mathml(r"\begin{eqnarray} a &=& b \end{eqnarray}").count("<mtd") == 3
+
+
+@pytest.mark.parametrize(
+    "tex", [r"\max_j z", r"\lim_{j} z", r"\arg\max_j z", r"\operatorname*{argmax}_j z", r"\min_j^k z"]
+)
+def test_limits_stand_below_in_display(tex: str) -> None:
+    html = mathml(tex, display=True)
+    assert "<munder" in html
+    assert 'movablelimits="true"' in html
+
+
+def test_a_subscript_of_another_function_stays_beside_it() -> None:
+    assert "<msub>" in mathml(r"\operatorname{softmax}_j z", display=True)
+    assert "<mi>softmax</mi>" in mathml(r"\operatorname{softmax}(z)")
+
+
+def test_what_browsers_do_not_draw_of_a_letter_is_a_class() -> None:
+    assert '<mi class="bold">Q</mi>' in mathml(r"\bm{Q}")
+    assert '<mi class="bold">μ</mi>' in mathml(r"\boldsymbol{\mu}")
+    assert '<mi class="mono upright">a</mi>' in mathml(r"\mathtt{ab}")
+    assert mathml(r"\mathsf T") == mathml(r"\mathsf{T}")
+    assert "arg" in mathml(r"\arg x") and "\\" not in mathml(r"\arg x")
+
+
+@pytest.mark.parametrize("tex", [r"\undefinedthing{x}", r"a & b", r"a \\ b", r"x \\arg y"])
+def test_what_the_converter_leaves_raw_is_shown_as_code(tex: str) -> None:
+    assert mathml(tex, display=True) == f"<code>{tex.replace('&', '&amp;')}</code>"
+
+
 @pytest.mark.parametrize("tex", [r"\frac", r"\left( x", "{" * 300, r"x^a^b", "x" * (MAX_TEX + 1)])
 def test_what_can_not_be_read_is_shown_as_code(tex: str) -> None:
     assert mathml(tex) == f"<code>{tex}</code>"

@@ -7,6 +7,7 @@ import gettext
 import hashlib
 import re
 
+import msgspec
 import pytest
 
 from autograder.feedback.page import Mark
@@ -21,6 +22,7 @@ from tests.feedback.graded import (
     SUBMISSION,
     Page,
     answer,
+    at,
     check,
     code,
     exercise,
@@ -41,7 +43,7 @@ def test_it_says_what_was_seen_then_the_hint_then_what_passed() -> None:
             "dora",
             "Attention",
             "3 of 6 points",
-            "Look at double first",
+            "Exercise 1",
             "1 of 4 points",
             "You add one too many.",
             "title of value",
@@ -53,6 +55,57 @@ def test_it_says_what_was_seen_then_the_hint_then_what_passed() -> None:
         )
     ]
     assert places[3:] == sorted(places[3:])
+
+
+def test_the_first_of_several_exercises_with_something_to_gain_is_named() -> None:
+    small = exercise("half", check("half_value", "failed", 0.5))
+    assert "Look at exercise 2 first." in Page(made(report(HALF, small, DOUBLE))).text
+    assert "first." not in Page(made(report(HALF, DOUBLE))).text
+    assert 'class="summary"' not in made(report(HALF, DOUBLE))
+
+
+def test_exercises_are_numbered_as_in_the_notebook() -> None:
+    read = Page(made(report(DOUBLE, HALF))).text
+    assert "Exercise 1 double" in read
+    assert "Exercise 2 half" in read
+    assert "Your answer to exercise 2 ↑ 2 of 2 points" in read
+
+
+def test_the_points_stand_once_with_the_answer() -> None:
+    html = made(report(DOUBLE, HALF))
+    assert '<p class="result">' not in html
+    assert html.count("title of value") == 1
+    assert '<p class="result"><a href="#exercise-1">↑ Exercise 1</a>' in made(report(DOUBLE), graded_cell("double", 4))
+
+
+def test_what_stands_between_backticks_is_code() -> None:
+    seen = "it stopped: `a = '<b>' + (`"
+    one = exercise("double", check("`x`", "failed", 1.0, seen, "see `y`"), diagnosis=Message("`return` is missing"))
+    html = made(report(one, notes=(Message("`note`"),), repairs=(Message("`repair`"),)))
+    for shown in ("x", "a = &#x27;&lt;b&gt;&#x27; + (", "y", "return", "note", "repair"):
+        assert f"<code>{shown}</code>" in html
+    assert "`" not in Page(html).text
+    assert "<b>'" not in html
+
+
+def test_a_forbidden_call_is_a_statement_of_the_exercise() -> None:
+    one = exercise("double", check("shape", "forbidden", 1.0, "your answer calls softmax"), check("value", "forbidden"))
+    read = Page(made(report(one))).text
+    assert "0 of 2 points your answer calls softmax – none of its checks counts then 0/2" in read
+    assert "title of" not in read
+
+
+def test_what_the_diagnosis_has_said_is_not_said_or_asked_again() -> None:
+    said = "Your function returns nothing."
+    marked = msgspec.structs.replace(
+        check("shape", "failed", 1.0, "it returned None, expected (a, b): does it end with a return?", said),
+        mistake="m",
+    )
+    read = Page(made(report(exercise("double", marked, diagnosis=Message(said))))).text
+    assert read.count(said) == 1
+    assert "it returned None, expected (a, b)" in read
+    assert "does it end" not in read
+    assert "does it end" in Page(made(report(exercise("double", marked)))).text
 
 
 def test_full_marks_are_a_reason_for_joy() -> None:
@@ -237,6 +290,18 @@ def test_repairs_and_notes_are_listed() -> None:
     assert "cell 7 stopped" in read
 
 
+def test_a_note_leads_to_the_cell_that_it_names() -> None:
+    note = Message("cell {place} stopped with {what}", {"place": 7, "what": "Error: \ue0f67\ue0f7<b>"})
+    html = made(report(DOUBLE, notes=(note,)), at(7, code("x")))
+    assert '<li>cell <a href="#cell-7">7</a> stopped with Error: &lt;b&gt;</li>' in html
+    assert 'href="#cell-7"' not in made(report(DOUBLE, notes=(note,)), at(8, code("x")))
+
+
+def test_a_number_that_two_cells_claim_is_an_id_once() -> None:
+    page = Page(made(report(DOUBLE), at(7, code("x")), at(7, text("y"))))
+    assert [attributes.get("id") for _, attributes in page.elements].count("cell-7") == 1
+
+
 def test_an_unusable_notebook_says_why_and_shows_no_path_and_no_strangers_notebook() -> None:
     why = Message("{why}", {"why": "/srv/my course/submitted/ben/attention.ipynb ends in the middle, in line 3."})
     html = made(report(status="unusable", error=why, score=None), marks={"test_double": Mark(None, 4.0)})
@@ -272,13 +337,14 @@ def test_the_seed_of_the_tests_is_not_told() -> None:
 
 
 def test_the_file_that_was_graded_can_be_known_again() -> None:
-    assert SUBMISSION[:12] in Page(made(report(DOUBLE))).text
+    read = Page(made(report(DOUBLE))).text
+    assert f"This page is about attention.ipynb as you handed it in (version {SUBMISSION[:12]})." in read
 
 
 def test_a_notebook_that_was_graded_without_us_has_a_page_too() -> None:
     read = Page(made(None, answer("double"), graded_cell("double", 4), marks={"test_double": Mark(3.0, 4.0)})).text
     assert "3 of 4 points" in read
-    assert "Your answer to double" in read
+    assert "Your answer to exercise 1" in read
 
 
 def test_a_score_in_a_cell_counts_for_nothing() -> None:

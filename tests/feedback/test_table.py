@@ -66,17 +66,36 @@ def test_an_untouched_exercise_is_one_row() -> None:
     assert "0/3" in text
 
 
+def test_a_forbidden_call_stands_above_the_checks() -> None:
+    checks = (check("one", "forbidden", 1.0, "your answer calls softmax"), check("two", "forbidden", 2.0))
+    text = Page(check_table(exercise("double", *checks))).text
+    assert text.index("your answer calls softmax") < text.index("none of its checks counts then")
+    assert "title of" not in text
+    assert "0/3" in text
+
+
+def test_a_forbidden_call_without_a_word_still_says_what_it_is() -> None:
+    assert "calls a ready-made function" in Page(check_table(exercise("double", check("one", "forbidden")))).text
+
+
+def test_what_stands_between_backticks_is_code() -> None:
+    page = Page(check_table(exercise("double", check("one", "failed", 1.0, "it stopped: `a < (`"))))
+    assert "code" in page.tags()
+    assert "it stopped: a < (" in page.text
+
+
 def test_checks_that_wait_are_one_row_below_the_others() -> None:
     checks = (check("a", "failed"), check("b", "skipped"), check("c", "skipped"), check("d", "passed"))
     text = Page(check_table(exercise("double", *checks))).text
-    assert text.index("title of d") < text.index("2 more checks wait until those above pass")
+    assert text.index("title of d") < text.index("2 more checks wait until the check above passes")
 
 
 def test_everything_is_escaped() -> None:
     evil = "<script>x</script>\"'&<img src=x onerror=y>"
-    hostile = exercise("<b>", check(evil, "failed", 1.0, evil, evil), diagnosis=Message(evil))
+    said, seen, hint = (f"{kind} `{evil}`" for kind in ("said", "seen", "hint"))
+    hostile = exercise("<b>", check(evil, "failed", 1.0, seen, hint), diagnosis=Message(said))
     page = Page(check_table(hostile))
-    assert page.tags() <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "em"}
+    assert page.tags() <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "span", "em", "code"}
     assert page.text.count(evil) == 4
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +11,17 @@ from typing import Any
 
 import pytest
 
-from autograder.classroom import Result, grade_class
+from autograder.classroom import ClassRun, Result
 from autograder.course import load_course
 from autograder.errors import CourseError, GraderFault
 from autograder.grading import Grader
 from autograder.nbgrader.config import nbgrader_of
+from autograder.nbgrader.files import ClassFiles
 from autograder.nbgrader.gradebook import ClassGradebook
 from autograder.submissions import submissions
 from tests import courses
 from tests.nbgrader.rows import rows
+from tests.nbgrader.test_same_rows import CONCLUSION
 
 TESTS = "test_scaled_dot_product_attention"
 
@@ -36,24 +39,29 @@ Run = Callable[..., list[Result]]
 
 
 @pytest.fixture
-def run(folder: Path, grader: Grader) -> Run:
+def run(folder: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A function that grades the class in that folder."""
+    monkeypatch.setattr(grader, "_follow", False)  # as `autograder grade` makes it
 
-    def run_it(warm: Callable[[], Any] = lambda: grader, seed: int = 1, again: bool = False) -> list[Result]:
+    def run_it(warm: Grader | None = grader, seed: int = 1, again: bool = False) -> list[Result]:
         course = load_course(folder)
-        with ClassGradebook(course, nbgrader_of(course)) as gradebook:
+        app = nbgrader_of(course)
+        with ClassGradebook(course, app) as gradebook:
             found = submissions(folder / "submitted", "attention")
-            return list(grade_class(warm, gradebook, course, "attention", found, seed, again=again))
+            files = ClassFiles(course, app)
+            run = ClassRun(course, gradebook, files, "attention", found, seed, again)
+            assert warm is not None or not run.new
+            return list(run.results(warm))
 
     return run_it
 
 
-def never() -> Any:
-    raise AssertionError("nothing had to be examined")
-
-
 def submitted(folder: Path, student: str) -> Path:
     return folder / "submitted" / student / "attention" / "attention.ipynb"
+
+
+def page_of(folder: Path, student: str) -> Path:
+    return folder / "autograded" / student / "attention" / "attention.ipynb"
 
 
 def grades(folder: Path) -> dict[tuple[str, str], list[Any]]:
@@ -62,7 +70,7 @@ def grades(folder: Path) -> dict[tuple[str, str], list[Any]]:
 
 def test_unchanged_submissions_are_not_examined_again(run: Run) -> None:
     first = run()
-    again = run(never)
+    again = run(None)
     assert [one.unchanged for one in first] == [False, False]
     assert [one.unchanged for one in again] == [True, True]
     assert [one.report.score for one in again] == [one.report.score for one in first] == [20, 17]
@@ -72,7 +80,7 @@ def test_a_new_gradebook_gets_the_rows_of_unchanged_submissions(run: Run, folder
     run()
     before = rows(folder / "gradebook.db")
     (folder / "gradebook.db").unlink()
-    run(never)
+    run(None)
     assert rows(folder / "gradebook.db") == before
 
 
@@ -109,7 +117,7 @@ def test_a_fault_of_the_grader_waits_for_a_human_and_is_no_zero(
     results = run()
     assert [(one.report.status, one.kept) for one in results] == [("ungraded", False)] * 2
     assert grades(folder)["amara", TESTS] == [None, None, None, 1]
-    assert "the examiner is gone" in results[0].page.read_text()
+    assert "the examiner is gone" in page_of(folder, "amara").read_text()
 
 
 def test_a_fault_keeps_the_earlier_result_and_says_so(run: Run, folder: Path, break_it: Callable[[], None]) -> None:
@@ -120,22 +128,95 @@ def test_a_fault_keeps_the_earlier_result_and_says_so(run: Run, folder: Path, br
     assert rows(folder / "gradebook.db") == before
 
 
-def test_a_damaged_regrade_keeps_the_earlier_result(run: Run, folder: Path) -> None:
+def test_a_file_that_took_the_place_of_a_graded_one_does_not_keep_its_score(
+    run: Run, folder: Path, break_it: Callable[[], None]
+) -> None:
     run()
-    before = rows(folder / "gradebook.db")
-    page = (folder / "autograded" / "dora" / "attention" / "attention.ipynb").read_bytes()
     submitted(folder, "dora").write_text("{")
+    (submitted(folder, "dora").parent / "timestamp.txt").write_text("2026-12-24 12:00:00 UTC")
     amara, dora = run()
-    assert (amara.unchanged, dora.kept, dora.report.status) == (True, True, "unusable")
-    assert rows(folder / "gradebook.db") == before
-    assert (folder / "autograded" / "dora" / "attention" / "attention.ipynb").read_bytes() == page
+    assert (amara.unchanged, dora.kept, dora.report.status) == (True, False, "unusable")
+    assert grades(folder)["dora", TESTS] == [None, None, None, 1]
+    assert dora.waiting == ("project_qkv", "scaled_dot_product_attention")
+    assert [row[2] for row in rows(folder / "gradebook.db")["submitted_assignment"] if row[0] == "dora"] == [
+        "2026-12-24 12:00:00.000000"
+    ]
+    assert "execute_result" not in page_of(folder, "dora").read_text()
 
 
 def test_a_damaged_submission_has_rows_that_wait_for_a_human_and_a_page(run: Run, folder: Path) -> None:
     submitted(folder, "dora").write_text("{")
-    _, dora = run()
+    run()
     assert grades(folder)["dora", TESTS] == [None, None, None, 1]
-    assert dora.page.is_file()
+    assert page_of(folder, "dora").is_file()
+
+
+def test_a_student_s_folder_in_the_place_of_a_course_s_file_makes_way(run: Run, folder: Path) -> None:
+    (folder / "source" / "attention" / "words.txt").write_text("the course's")
+    (folder / "source" / "attention" / "data").mkdir()
+    (folder / "source" / "attention" / "data" / "more.txt").write_text("the course's")
+    (submitted(folder, "amara").parent / "words.txt").mkdir()
+    (submitted(folder, "amara").parent / "words.txt" / "x").write_text("a student's")
+    (submitted(folder, "amara").parent / "data").write_text("a student's")
+    assert [one.report.status for one in run()] == ["graded", "graded"]
+    assert (page_of(folder, "amara").parent / "words.txt").read_text() == "the course's"
+    assert (page_of(folder, "amara").parent / "data" / "more.txt").read_text() == "the course's"
+
+
+def test_files_that_stop_one_submission_do_not_stop_the_class(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = ClassFiles.write
+
+    def fails_for_amara(self: ClassFiles, student: str, *rest: Any) -> None:
+        if student == "amara":
+            raise PermissionError(13, "Permission denied", "data.csv")
+        write(self, student, *rest)
+
+    monkeypatch.setattr(ClassFiles, "write", fails_for_amara)
+    amara, dora = run()
+    assert (amara.report.status, dora.report.status) == ("ungraded", "graded")
+    assert amara.report.error is not None and "data.csv" in amara.report.error.render()
+    assert grades(folder)["amara", TESTS] == [None, None, None, 1]
+    assert grades(folder)["dora", TESTS] == [13, None, None, 0]
+
+
+@pytest.mark.parametrize("make", ["mkdir", "mkfifo", "link", "garbage", "huge"])
+def test_an_odd_timestamp_is_no_timestamp(run: Run, folder: Path, make: str) -> None:
+    path = submitted(folder, "amara").parent / "timestamp.txt"
+    if make == "mkdir":
+        path.mkdir()
+    elif make == "mkfifo":
+        os.mkfifo(path)
+    elif make == "link":
+        path.symlink_to(folder / "course.yml")
+    else:
+        path.write_text("soon" if make == "garbage" else "9" * 10_000)
+    assert [one.report.status for one in run()] == ["graded", "graded"]
+    assert [row[2] for row in rows(folder / "gradebook.db")["submitted_assignment"]] == [None, None]
+
+
+def test_a_damaged_second_notebook_waits_for_a_human(run: Run, folder: Path) -> None:
+    second = {"cells": [CONCLUSION], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "source" / "attention" / "more.ipynb").write_text(json.dumps(second))
+    (submitted(folder, "amara").parent / "more.ipynb").write_text("{")
+    amara, dora = run()
+    assert grades(folder)["amara", "conclusion"] == [None, None, None, 1]
+    assert grades(folder)["dora", "conclusion"] == [0, None, None, 0]  # not handed in
+    assert (amara.waiting, dora.waiting) == (("conclusion",), ())
+
+
+def test_a_gradebook_that_is_none_is_told_in_a_sentence(run: Run, folder: Path) -> None:
+    (folder / "gradebook.db").write_text("this is no database" * 100)
+    with pytest.raises(CourseError, match="gradebook"):
+        run()
+
+
+def test_a_broken_configuration_of_nbgrader_is_told(run: Run, folder: Path) -> None:
+    with (folder / "nbgrader_config.py").open("a") as config:
+        config.write("\n1 / 0\n")
+    with pytest.raises(CourseError, match="ZeroDivisionError"):
+        run()
 
 
 def test_added_cells_are_refused_once_there_are_submissions(run: Run, folder: Path) -> None:
@@ -148,7 +229,7 @@ def test_added_cells_are_refused_once_there_are_submissions(run: Run, folder: Pa
     notebook["cells"].append(another)
     source.write_text(json.dumps(notebook))
     with pytest.raises(CourseError, match=r"other cells than the gradebook \(another\)"):
-        run(never)
+        run(None)
 
 
 def test_a_student_s_links_are_not_followed(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -159,6 +240,39 @@ def test_a_student_s_links_are_not_followed(run: Run, folder: Path, tmp_path: Pa
     assert not (folder / "autograded" / "dora" / "attention" / "data.txt").exists()
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "pipe", "zero"])
+def test_a_submission_that_is_a_link_or_a_pipe_earns_nothing_and_stops_nobody(
+    run: Run, folder: Path, kind: str
+) -> None:
+    place = submitted(folder, "amara")
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.parent.rmdir()
+        place.parent.symlink_to(folder / "source" / "attention")
+    else:
+        place.symlink_to("/dev/zero" if kind == "zero" else folder / "source" / "attention" / "attention.ipynb")
+    *rest, dora = run()
+    assert dora.report.score == 17
+    assert [one.report.status for one in rest] == ([] if kind == "folder" else ["unusable"])
+    assert ("amara", TESTS) not in grades(folder) or grades(folder)["amara", TESTS][0] is None
+
+
+def test_live_pages_and_links_of_a_student_are_left_out(run: Run, folder: Path) -> None:
+    place = submitted(folder, "amara").parent
+    (place / "page.html").write_text("<script>alert(1)</script>")
+    (place / "notes.txt").write_text("mine")
+    run()
+    kept = {path.name for path in page_of(folder, "amara").parent.iterdir()}
+    assert kept == {"attention.ipynb", "notes.txt"}
+
+
+def test_a_name_that_is_no_text_stops_nobody(run: Run, folder: Path) -> None:
+    os.rename(submitted(folder, "amara"), os.fsencode(submitted(folder, "amara").parent) + b"/\xff.ipynb")
+    assert [one.report.status for one in run()] == ["graded", "graded"]
+
+
 def test_other_folders_than_nbgrader_s_usual_ones_are_refused(folder: Path) -> None:
     with (folder / "nbgrader_config.py").open("a") as config:
         config.write(
@@ -166,13 +280,13 @@ def test_other_folders_than_nbgrader_s_usual_ones_are_refused(folder: Path) -> N
         )
     course = load_course(folder)
     with pytest.raises(CourseError, match="directory_structure"):
-        ClassGradebook(course, nbgrader_of(course))
+        ClassFiles(course, nbgrader_of(course))
 
 
 def test_two_class_runs_do_not_write_at_the_same_time(folder: Path) -> None:
     course = load_course(folder)
-    with ClassGradebook(course, nbgrader_of(course)) as first, ClassGradebook(course, nbgrader_of(course)) as second:
-        with first.alone(), pytest.raises(CourseError, match="wait until it has ended"), second.alone():
-            pass
-        with second.alone():
-            pass
+    first, second = ClassFiles(course, nbgrader_of(course)), ClassFiles(course, nbgrader_of(course))
+    with first.alone(), pytest.raises(CourseError, match="wait until it has ended"), second.alone():
+        pass
+    with second.alone():
+        pass

@@ -8,6 +8,7 @@ import pytest
 from nbconvert.filters import ansi2html
 
 from autograder.sanitise import clean_outputs
+from autograder.sanitise.terminal import overwritten
 
 
 def test_streams_and_errors_are_kept_with_their_colours() -> None:
@@ -34,3 +35,23 @@ def test_other_control_sequences_are_dropped() -> None:
     text = "a\x1b[2J\x1b]8;;javascript:x\x1b\\b\x1b\x1b[5n[38m\x00\x07c\x1b"
     [output] = clean_outputs([{"output_type": "stream", "text": text}])
     assert output == {"output_type": "stream", "name": "stdout", "text": "ab[38mc"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "seen"),
+    [
+        ("\r  0%|\r 50%|##\r100%|####", "100%|####"),
+        ("abcdef\rxy", "xycdef"),
+        ("one\r\ntwo\r\n", "one\ntwo\n"),
+        ("a\r\r\rb\nc\r", "b\nc"),
+        ("\x1b[31mlong red\x1b[0m\rshort", "short"),
+        ("\r", ""),
+    ],
+)
+def test_a_carriage_return_writes_over_what_stood_there(printed: str, seen: str) -> None:
+    [output] = clean_outputs([{"output_type": "stream", "name": "stdout", "text": printed}])
+    assert output["text"] == seen
+
+
+def test_a_million_carriage_returns_are_applied() -> None:
+    assert overwritten("x" * 1_000_000 + "\ra" * 1_000_000) == "a" + "x" * 999_999

@@ -1,0 +1,154 @@
+"""A class's files, where nbgrader has them: submissions, graded notebooks, feedback pages."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.converters import Autograde
+from nbgrader.utils import find_all_files, rmtree
+
+from autograder.course import STATE_FOLDER, Course
+from autograder.errors import CourseError
+
+ACTIVE = frozenset({".htm", ".html", ".mht", ".mhtml", ".shtml", ".svg", ".svgz", ".xht", ".xhtml", ".xml", ".xsl"})
+LAYOUT = "{nbgrader_step}/{student_id}/{assignment_id}"
+
+
+class ClassFiles:
+    """The folders of a class.
+
+    Args:
+        course: the course.
+        app: nbgrader, set up for it (`autograder.nbgrader.config.nbgrader_of`).
+
+    Raises:
+        CourseError: nbgrader is set to another layout of folders.
+    """
+
+    def __init__(self, course: Course, app: NbGrader) -> None:
+        self._course, self._coursedir = course, app.coursedir
+        if app.coursedir.directory_structure != LAYOUT:
+            raise CourseError(
+                f"nbgrader is set to the folders {app.coursedir.directory_structure!r}; these commands know {LAYOUT!r} "
+                "alone, so use nbgrader's own, or take CourseDirectory.directory_structure out of its configuration."
+            )
+        self._converter = Autograde(coursedir=app.coursedir, parent=app)
+        root = Path(app.coursedir.root)
+        self.submitted = Path(root, app.coursedir.submitted_directory)
+        self.graded = Path(root, app.coursedir.autograded_directory)
+        self.feedback = Path(root, app.coursedir.feedback_directory)
+
+    @property
+    def excluded(self) -> list[str]:
+        """The students whom nbgrader is told to leave out."""
+        return [one for one in self._coursedir.student_id_exclude.split(",") if one]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other class runs out while this one writes; the lock ends with the process, however it ends.
+
+        It does not keep out nbgrader's own commands, which know nothing of it.
+
+        Raises:
+            CourseError: another run is at work here.
+        """
+        import fcntl  # grading needs Linux; pages and export do not
+
+        place = hashlib.sha256(str(self.graded.resolve()).encode()).hexdigest()[:16]
+        path = self._course.root / STATE_FOLDER / f"grade-{place}.lock"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with path.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CourseError(
+                    f"another `autograder grade` is writing to {self.graded}; wait until it has ended."
+                ) from None
+            yield
+
+    def notebook(self, student: str, assignment: str) -> Path:
+        """Where the graded notebook of a student lies."""
+        return self.graded / student / assignment / f"{assignment}.ipynb"
+
+    def notebooks(self, assignment: str) -> list[tuple[str, Path]]:
+        """All graded notebooks of an assignment, second ones too, each with its student."""
+        found = sorted(self.graded.glob(f"*/{assignment}/*.ipynb"))
+        return [(path.parents[1].name, path) for path in found if not path.parents[1].name.startswith(".")]
+
+    def write(
+        self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]
+    ) -> None:
+        """Put the graded notebooks and the submission's other files in the place of what was there before.
+
+        They are made beside it first, so that a run that is killed leaves the old ones, or for a moment none, and
+        never half of them. The course's files win over a student's of the same name, as in nbgrader. Links are not
+        followed: what a student's link points to is not the student's.
+
+        Raises:
+            OSError: something can't be read or written.
+        """
+        target = self.notebook(student, assignment).parent
+        draft, old = target.with_name(f".{assignment}.new"), target.with_name(f".{assignment}.old")
+        for leftover in (draft, old):
+            if leftover.exists():
+                rmtree(leftover)
+        draft.mkdir(parents=True)
+        ignored = [*self._coursedir.ignore, "*.ipynb"]
+        self._copy(folder, draft, [name for name in find_all_files(str(folder), ignored) if is_harmless(name)])
+        source = self._course.source_notebook(assignment).parent
+        left = {str(source / name) for name in self._converter.exclude_overwriting.get(assignment, [])}
+        self._copy(source, draft, [name for name in find_all_files(str(source), ignored) if name not in left])
+        for name, notebook in notebooks.items():
+            path = draft / f"{name}.ipynb"
+            _make_way(path)
+            path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", errors="replace")
+        if target.exists():
+            target.rename(old)
+        draft.rename(target)
+        self._converter.set_permissions(assignment, student)
+        if old.exists():
+            rmtree(old)
+
+    def _copy(self, root: Path, target: Path, files: Iterable[str]) -> None:
+        room = self._coursedir.max_dir_size * 1000  # bytes; nbgrader counts in thousands
+        for name in files:
+            path = Path(name)
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size > min(room, self._coursedir.max_file_size * 1000):
+                continue
+            room -= status.st_size
+            copy = target / path.relative_to(root)
+            _make_way(copy)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a student's file may lie where formgrader serves it: no link, no device, nothing that a browser runs."""
+    return Path(name).suffix.lower() not in ACTIVE and stat.S_ISREG(os.lstat(name).st_mode)
+
+
+def read_graded(path: Path) -> nbformat.NotebookNode | None:
+    """A graded notebook; None where there is none that can be read."""
+    try:
+        notebook: nbformat.NotebookNode = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+    except Exception:  # noqa: BLE001 - nbformat raises whatever the odd file makes its code stumble over
+        return None
+    return notebook if isinstance(notebook.get("cells"), list) else None
+
+
+def _make_way(path: Path) -> None:
+    """Remove what a student has put where a file of the course goes: a folder of its name, a file for its folder."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    for parent in path.parents:
+        if parent.is_file():
+            parent.unlink()
