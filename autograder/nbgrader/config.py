@@ -27,7 +27,8 @@ def configure(config: Config, file: str | Path) -> None:
 
         from autograder.nbgrader.config import configure
 
-        configure(get_config(), __file__)
+        c = get_config()
+        configure(c, __file__)
 
     Raises:
         CourseError: ``course.yml`` can't be used.

@@ -148,7 +148,7 @@ def test_alembic_is_found_when_python_is_called_by_its_path(monkeypatch: pytest.
 def test_later_lines_of_the_configuration_win(tmp_path: Path) -> None:
     root = courses.copy_course(tmp_path / "course")
     with (root / "nbgrader_config.py").open("a") as file:
-        file.write("\nget_config().CourseDirectory.course_id = 'another'\n")
+        file.write("\nc.CourseDirectory.course_id = 'another'\n")
     assert config.nbgrader_of(load_course(root)).coursedir.course_id == "another"
 
 
