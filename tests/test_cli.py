@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 import os
 import subprocess
@@ -210,6 +212,60 @@ def test_grade_json_prints_one_object_for_each_submission(
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["student"] for one in shown] == ["ada-full", "bob-half", "carl-bad", "dora-fault"]
     assert shown[0]["schema"] == 1
+
+
+def test_grade_records_writes_pages_and_exports(
+    grader: type[StandIn], submitted: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["grade"])
+    out = capsys.readouterr().out
+    assert "for a human, dora-fault: no good\n" in out
+    assert "gradebook: gradebook.db; graded notebooks: autograded\n" in out
+    assert main(["feedback"]) == 0
+    assert capsys.readouterr().out.startswith("wrote 4 pages to feedback, such as feedback/")
+    assert "4 of 4 points" in (course_folder / "feedback" / "ada-full" / "attention" / "attention.html").read_text()
+    assert main(["export", "--to", "marks.csv"]) == 0
+    assert capsys.readouterr().out == "wrote 4 rows to marks.csv\n"
+    with (course_folder / "marks.csv").open(newline="") as file:
+        scores = {row["student_id"]: row["score"] for row in csv.DictReader(file)}
+    assert scores["carl-bad"] == scores["dora-fault"] == ""
+
+
+def test_grade_takes_one_student_into_a_folder_of_its_own(
+    grader: type[StandIn], submitted: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", "--student", "ada-full", "--into", "elsewhere"]) == 0
+    assert {path.name for path in (course_folder / "elsewhere").iterdir()} == {"gradebook.db", "autograded"}
+    assert not (course_folder / "gradebook.db").exists()
+    capsys.readouterr()
+    assert main(["grade", "--student", "zoe"]) == 2
+    assert "no submission of zoe in" in capsys.readouterr().err
+    assert main(["feedback", "--into", "elsewhere", "--student", "zoe"]) == 2
+    assert "there is no graded notebook of zoe in elsewhere/autograded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["feedback", "export"])
+def test_what_needs_a_gradebook_makes_none(
+    command: str, course_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(course_folder)
+    assert main([command]) == 2
+    assert capsys.readouterr().err == "autograder: there is no gradebook gradebook.db; run `autograder grade` first.\n"
+    assert not (course_folder / "gradebook.db").exists()
+
+
+def test_an_interrupted_run_says_what_is_recorded(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everyone = StandIn.grade_many
+
+    def two_then_interrupted(self: StandIn, *arguments: Any) -> Iterator[Graded]:
+        yield from itertools.islice(everyone(self, *arguments), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StandIn, "grade_many", two_then_interrupted)
+    assert main(["grade"]) == 130
+    assert "attention: 2 of 4 are recorded; the rest is graded by the next run." in capsys.readouterr().err
 
 
 def test_grade_without_submissions_says_where_it_looked(
