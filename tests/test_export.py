@@ -21,7 +21,7 @@ from nbgrader.plugins import CsvExportPlugin
 from sqlalchemy import event
 
 from autograder.errors import CourseError
-from autograder.export import COLUMNS, Row, defused, restored, rows, to_csv, to_json, write
+from autograder.export import COLUMNS, Row, defused, rows, to_csv, to_json, write
 from autograder.nbgrader.plugins import CsvExport, JsonExport
 
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type .* not in session")  # of nbgrader's own
@@ -268,17 +268,17 @@ def test_the_number_of_queries_does_not_grow_with_the_class(gradebook: Gradebook
         ",;=1",
     ],
 )
-def test_a_spreadsheet_finds_no_formula_and_the_text_can_be_restored(text: str) -> None:
+def test_a_spreadsheet_finds_no_formula_and_only_apostrophes_are_added(text: str) -> None:
     safe = defused(text)
     for cell in re.split(r"[,;\t\r\n]", safe):
         assert not cell.strip().startswith(tuple("=+-@＝")), cell  # noqa: RUF001
     assert safe != text
-    assert restored(safe) == text
+    assert re.sub(r"'(?='* *[=+\-@＝＋－＠])", "", safe) == re.sub(r"'(?='* *[=+\-@＝＋－＠])", "", text)  # noqa: RUF001
 
 
 @pytest.mark.parametrize("text", ["", "a@b.c", "Smith-Jones", "'t Hooft", "O'Neil", "1-2=3", "x; y", "王", "''"])
 def test_an_ordinary_text_is_left_alone(text: str) -> None:
-    assert defused(text) == restored(text) == text
+    assert defused(text) == text
 
 
 def test_formulas_are_defused_in_the_csv_and_left_alone_in_the_json(gradebook: Gradebook) -> None:

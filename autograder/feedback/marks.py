@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nbgrader.api import Grade, Gradebook
 
-from autograder.feedback.page import Mark
+from autograder.feedback.mark import Mark
 from autograder.notebook import TEST_PREFIX
 
 

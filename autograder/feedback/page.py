@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from autograder.autograded import report_of, submission_of
 from autograder.feedback.cells import Block, Cells, nbgrader_of, prose
+from autograder.feedback.mark import Mark
 from autograder.feedback.rows import Row, Translations, marked, plain, rows, say, sentence
 from autograder.messages import N_, Message
 from autograder.notebook import TEST_PREFIX
@@ -51,25 +52,6 @@ _WITH_FIELDS = {
 _CELL_NUMBER = re.compile("\ue0f6(\\d+)\ue0f7")
 """A cell's number in a note that is to be linked; private characters stand around it."""
 _FOLDERS = re.compile(r"(?<![\w./])/(?:[^\s/]+/)+")
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What the gradebook says of one graded cell now.
-
-    Attributes:
-        score: points, extra credit included; None while nobody has decided.
-        max_score: what can be earned.
-        manual: whether a human gave the score.
-        comment: what a human wrote about the answer, in Markdown.
-        needs_human: whether a human still has to look at it, or to look again.
-    """
-
-    score: float | None
-    max_score: float
-    manual: bool = False
-    comment: str | None = None
-    needs_human: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from autograder.feedback.page import Mark, page
+from autograder.feedback.mark import Mark
+from autograder.feedback.page import page
 from autograder.messages import Message
 from autograder.report import CheckReport, ExerciseReport, GradeReport, Outcome
 

@@ -12,8 +12,9 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.feedback.exporter import FeedbackExporter
+from autograder.feedback.mark import Mark
 from autograder.feedback.marks import read_marks
-from autograder.feedback.page import Mark, page
+from autograder.feedback.page import page
 from autograder.nbgrader.config import provide_alembic
 from tests.feedback.graded import CELLS, DOUBLE, HALF, Page, notebook, report
 

@@ -10,7 +10,7 @@ import re
 import msgspec
 import pytest
 
-from autograder.feedback.page import Mark
+from autograder.feedback.mark import Mark
 from autograder.messages import Message
 from autograder.report import ExerciseReport
 from tests.feedback.graded import (

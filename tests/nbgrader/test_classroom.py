@@ -275,9 +275,7 @@ def test_a_name_that_is_no_text_stops_nobody(run: Run, folder: Path) -> None:
 
 def test_other_folders_than_nbgrader_s_usual_ones_are_refused(folder: Path) -> None:
     with (folder / "nbgrader_config.py").open("a") as config:
-        config.write(
-            "\nc.CourseDirectory.directory_structure = '{assignment_id}/{student_id}/{nbgrader_step}'\n"
-        )
+        config.write("\nc.CourseDirectory.directory_structure = '{assignment_id}/{student_id}/{nbgrader_step}'\n")
     course = load_course(folder)
     with pytest.raises(CourseError, match="directory_structure"):
         ClassFiles(course, nbgrader_of(course))
