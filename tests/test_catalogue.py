@@ -67,8 +67,16 @@ def test_a_missing_catalogue_is_named(tmp_path: Path) -> None:
 
 
 def test_the_course_knows_enough_mistakes_and_correct_answers_with_names_of_their_own() -> None:
-    hidden = course().hidden_folder("attention")
-    for exercise, mistakes, correct in (("project_qkv", 5, 5), ("scaled_dot_product_attention", 25, 22)):
+    enough = {
+        "attention": {"project_qkv": (5, 5), "scaled_dot_product_attention": (25, 22)},
+        "masking": {"padding_mask": (5, 5), "causal_mask": (5, 5), "masked_attention": (15, 10)},
+    }
+    counted = [(name, exercise, *least) for name, each in enough.items() for exercise, least in each.items()]
+    assert [(name, exercise) for name, exercise, *_ in counted] == [
+        (name, exercise) for name, assignment in course().assignments.items() for exercise in assignment.exercises
+    ]
+    for name, exercise, mistakes, correct in counted:
+        hidden = course().hidden_folder(name)
         found, right = known_mistakes(hidden, exercise), correct_answers(hidden, exercise)
         assert len(found) >= mistakes and len(right) >= correct
         assert len({one.id for one in found}) == len(found)

@@ -56,7 +56,8 @@ def _prepare(course: Path) -> None:
         config.write(LATE)
     rules = (course / "course.yml").read_text().replace("call_seconds: 5 ", "call_seconds: 2 ")
     rules = rules.replace("    minutes: 45\n", "    minutes: 45\n    due: 2026-12-01T12:00:00+08:00\n")
-    (course / "course.yml").write_text(rules + "      conclusion:\n        manual: true\n")
+    rules = rules.replace("      project_qkv:\n", "      conclusion:\n        manual: true\n      project_qkv:\n")
+    (course / "course.yml").write_text(rules)
     source = course / "source" / "attention"
     _edit(source / "attention.ipynb", lambda cells: cells.append(CONCLUSION))
     second = {"cells": [CONCLUSION | {"id": "more"}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}

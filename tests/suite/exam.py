@@ -16,7 +16,7 @@ from autograder.suite import CheckFailed, CheckSpec, Correct, Draws, Mistake, St
 
 Answer = Callable[..., Any]
 
-HIDDEN = Path(__file__).parents[1] / "hidden" / "attention"
+HIDDEN = Path(__file__).parents[1] / "hidden"
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,9 @@ class Suite:
     correct: list[Correct]
 
     @classmethod
-    def load(cls, exercise: str) -> Suite:
-        suite, mistakes, correct = (_module(f"{kind}_{exercise}") for kind in ("test", "mistakes", "correct"))
+    def load(cls, assignment: str, exercise: str) -> Suite:
+        kinds = ("test", "mistakes", "correct")
+        suite, mistakes, correct = (_module(assignment, f"{kind}_{exercise}") for kind in kinds)
         checks = {
             name.removeprefix("test_"): (test.check, test)
             for name, test in vars(suite).items()
@@ -72,6 +73,10 @@ class Suite:
                 outcomes[id], messages[id] = "failed", str(no)
         return Outcome(outcomes, messages, student.calls)
 
+    def answer(self, mistake: str) -> Answer:
+        """The function of a known mistake."""
+        return next(known.answer for known in self.mistakes if known.id == mistake)
+
     def score(self, outcome: Outcome) -> float:
         return sum(spec.points for id, (spec, _) in self.checks.items() if outcome.outcomes[id] == "passed")
 
@@ -97,8 +102,8 @@ def _correct(module: ModuleType) -> Iterator[Correct]:
             yield value.correct
 
 
-def _module(name: str) -> ModuleType:
-    path = HIDDEN / f"{name}.py"
+def _module(assignment: str, name: str) -> ModuleType:
+    path = HIDDEN / assignment / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"hidden_{name}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -1,0 +1,679 @@
+"""Proves that an answer is attention that may not look everywhere: a padded key, a future position, or both.
+
+The checks are cut so that one slip costs what it is worth, and is told once:
+
+- where weights are exactly zero and where they are not is asked apart from their values, for each mask and for
+  both together;
+- that rows sum to 1 is asked apart from both; the output is compared with the answer's *own* weights times V;
+- what more padding, huge scores, other batches, and dtypes do is compared with the answer itself where that says
+  enough, so that a wrong scale is paid for once;
+- rows with no allowed key stand in checks of their own, forwards and backwards, and in none of the others;
+- an answer that takes float32 only is asked in float32, and loses the check on dtypes;
+- the last word has `gradients`, which compares everything with the reference in float64.
+
+All sizes differ from one another, except where all are equal (a mask along the wrong axis runs there), or B = Tq.
+Masks are ragged: each row forbids another number of keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from autograder.messages import Message
+from autograder.suite import (
+    N_,
+    Draws,
+    Student,
+    StudentRaised,
+    check,
+    expect_close,
+    expect_dtype,
+    expect_finite,
+    expect_gradients,
+    expect_inputs_unchanged,
+    expect_rows_sum_to_one,
+    fail,
+    results,
+)
+
+B, TQ, TK, D, DV = 3, 4, 6, 5, 7
+OUTPUT, WEIGHTS = N_("output"), N_("weights")
+WEIGHT_AXES = (N_("query"), N_("key"))
+OUTPUT_AXES = (N_("query"), N_("value column"))
+MORE = 10
+"""Pads that are added."""
+
+Mask = torch.Tensor | None
+Pair = tuple[torch.Tensor, torch.Tensor]
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor, Mask, Mask]
+
+
+def forbidden_by(Q: torch.Tensor, K: torch.Tensor, padding: Mask = None, attn: Mask = None) -> torch.Tensor:
+    """(B, Tq, Tk), True where a query may not look at a key."""
+    forbidden = torch.zeros(*Q.shape[:-1], K.shape[-2], dtype=torch.bool)
+    if padding is not None:
+        forbidden = forbidden | padding.unsqueeze(1)
+    return forbidden if attn is None else forbidden | attn
+
+
+def reference(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None) -> Pair:
+    """Output and weights, row by row: a softmax of the allowed scores alone, put back where they came from."""
+    scores = (Q.unsqueeze(-2) * K.unsqueeze(-3)).sum(-1) / math.sqrt(Q.shape[-1])
+    allowed = ~forbidden_by(Q, K, padding, attn)
+    rows = [_row(row, keys) for row, keys in zip(scores.flatten(0, 1), allowed.flatten(0, 1), strict=True)]
+    weights = torch.stack(rows).view(scores.shape)
+    return weighted(weights, V), weights
+
+
+def _row(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    row, keys = torch.zeros_like(scores), allowed.nonzero().squeeze(1)
+    if not len(keys):
+        return row
+    own = scores[keys]
+    return row.index_put((keys,), torch.exp(own - torch.logsumexp(own, 0)))
+
+
+def weighted(weights: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """For each query the sum of the values, weighted."""
+    return (weights.unsqueeze(-1) * V.unsqueeze(-3)).sum(-2)
+
+
+def draw(
+    rng: Draws, b: int = B, tq: int = TQ, tk: int = TK, d: int = D, dv: int = DV, dtype: torch.dtype = torch.float64
+) -> Triple:
+    """Queries, keys and values whose scores are not saturated."""
+    return rng.normal(b, tq, d, dtype=dtype), rng.normal(b, tk, d, dtype=dtype), rng.normal(b, tk, dv, dtype=dtype)
+
+
+def draw_equal(rng: Draws) -> Triple:
+    """All sizes are 4: nearly every slip runs there."""
+    return draw(rng, 4, 4, 4, 4, 4)
+
+
+def padding(rng: Draws, *lengths: int, tk: int = TK) -> torch.Tensor:
+    """(B, Tk): these lengths in a random order, neither rising nor falling."""
+    while True:
+        shuffled = torch.tensor(lengths)[rng.normal(len(lengths)).argsort()]
+        if shuffled.tolist() not in (sorted(lengths), sorted(lengths, reverse=True)):
+            return torch.arange(tk) >= shuffled.unsqueeze(1)
+
+
+def scattered(rng: Draws, rows: int, columns: int) -> torch.Tensor:
+    """A mask without order: row i forbids 1 + i of the keys behind the first, which is free for all."""
+    order = rng.normal(rows, columns - 1).argsort(-1).argsort(-1)
+    hidden = order < 1 + torch.arange(rows).unsqueeze(1) % (columns - 2)
+    return torch.cat([torch.zeros(rows, 1, dtype=torch.bool), hidden], dim=1)
+
+
+def causal(T: int) -> torch.Tensor:
+    """(T, T), True in the future."""
+    return torch.arange(T) > torch.arange(T).unsqueeze(1)
+
+
+def both(rng: Draws) -> Inputs:
+    """Sizes that all differ, and both masks; each row has an allowed key, and each mask something of its own."""
+    return *draw(rng), padding(rng, 2, 3, 5), scattered(rng, TQ, TK)
+
+
+def only_padding(rng: Draws) -> Inputs:
+    """Sizes that all differ, and a padding mask."""
+    return *draw(rng), padding(rng, 2, 3, 5), None
+
+
+def only_attn(rng: Draws) -> Inputs:
+    """Sizes that all differ, and a mask for pairs."""
+    return *draw(rng), None, scattered(rng, TQ, TK)
+
+
+def attend(
+    student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None
+) -> Pair:
+    """The student's output and weights, of the right shapes. Copies are passed: a change does not pile up."""
+    masks: list[Mask] = [padding, attn] if attn is not None else [padding] if padding is not None else []
+    copies = [None if x is None else x.clone() for x in (Q, K, V, *masks)]
+    return _unpack(student(*copies), Q, K, V)
+
+
+def _unpack(value: Any, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> Pair:
+    rows = Q.shape[:-1]
+    output, weights = results(value, output=(*rows, V.shape[-1]), weights=(*rows, K.shape[-2]))
+    return output, weights
+
+
+def attend_exactly(
+    student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None
+) -> Pair:
+    """As `attend`, for float64; in float32 where the function can't take float64."""
+    try:
+        return attend(student, Q, K, V, padding, attn)
+    except StudentRaised as raised:
+        try:
+            return attend(student, Q.float(), K.float(), V.float(), padding, attn)
+        except StudentRaised:
+            raise raised from None
+
+
+def expect_pattern(weights: torch.Tensor, forbidden: torch.Tensor, why: str) -> None:
+    """Weights are exactly zero at forbidden keys, and at no others.
+
+    Args:
+        weights: the student's, (B, Tq, Tk), for scores that are not saturated.
+        forbidden: of the same shape.
+        why: the sentence for a forbidden key that has a weight.
+    """
+    expect_finite(weights, WEIGHTS, WEIGHT_AXES)
+    leaks, lost = forbidden & (weights != 0), ~forbidden & (weights == 0)
+    for wrong, says in ((leaks, why), (lost, ALLOWED)):
+        places = wrong.nonzero()
+        if len(places):
+            b, query, key = places[0].tolist()
+            seen = f"{float(weights[b, query, key]):.3g}"
+            fail(says, b=b, query=query, key=key, seen=seen, count=len(places), total=int(forbidden.sum()))
+
+
+ALLOWED = N_("your weights at sentence {b}, query {query}, key {key}: 0, though the query may look at this key")
+PADDED = N_(
+    "your weights at sentence {b}, query {query}, key {key}: {seen}, expected exactly 0, since the key is padding "
+    "({count} of {total} forbidden weights are not 0)"
+)
+HIDDEN = N_(
+    "your weights at sentence {b}, query {query}, key {key}: {seen}, expected exactly 0, since attn_mask forbids it "
+    "({count} of {total} forbidden weights are not 0)"
+)
+EITHER = N_(
+    "your weights at sentence {b}, query {query}, key {key}: {seen}, expected exactly 0, since one of the two masks "
+    "forbids it ({count} of {total} forbidden weights are not 0)"
+)
+EMPTY = N_(
+    "your weights at sentence {b}, query {query}, key {key}: {seen}, expected exactly 0 "
+    "({count} of {total} forbidden weights are not 0; some queries may look at no key at all)"
+)
+
+
+@check(
+    points=0.5,
+    title=N_("The output and the weights come back, in this order and of the right shapes"),
+    hint=N_("Without masks this is attention as you know it: which two results are due, and what shape has each?"),
+)
+def test_shapes(student: Student, rng: Draws) -> None:
+    # Equal sizes first: there nearly every slip runs, and shows which one it is.
+    _attend_anyhow(student, *draw_equal(rng))
+    _attend_anyhow(student, *draw(rng))
+
+
+def _attend_anyhow(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> None:
+    """Without masks; with masks that forbid nothing where the function can't do without."""
+    try:
+        attend_exactly(student, Q, K, V)
+    except StudentRaised as raised:
+        nothing = (
+            torch.zeros(len(Q), K.shape[1], dtype=torch.bool),
+            torch.zeros(Q.shape[1], K.shape[1], dtype=torch.bool),
+        )
+        try:
+            attend_exactly(student, Q, K, V, *nothing)
+        except StudentRaised:
+            raise raised from None
+
+
+@check(
+    points=1,
+    title=N_("Without masks it is scaled dot-product attention"),
+    hint=N_(
+        "Leave both masks out, and compare with attention as you know it: what are the dot products divided by, and "
+        "which axis does the softmax run over?"
+    ),
+    needs="shapes",
+)
+def test_unmasked(student: Student, rng: Draws) -> None:
+    for Q, K, V in (draw_equal(rng), draw(rng), draw(rng, tq=5, tk=2, d=16, dv=3)):
+        _, weights = attend_exactly(student, Q, K, V)
+        expect_close(weights, reference(Q, K, V)[1], N_("weights without masks"), WEIGHT_AXES)
+
+
+@check(
+    points=1.5,
+    title=N_("Padded keys get a weight of exactly 0, the others do not"),
+    hint=N_(
+        "Take a batch of two sentences, of 1 and 3 words, and print the weights. Which columns should be 0 in each? "
+        "And what does e to the power of 0 make of a score of 0?"
+    ),
+    needs="shapes",
+)
+def test_padded_keys(student: Student, rng: Draws) -> None:
+    for Q, K, V, mask in (
+        (*draw_equal(rng), padding(rng, 1, 2, 3, 4, tk=4)),
+        (*draw(rng, b=4, tq=4), scattered(rng, 4, TK).roll(1, 0)),  # B = Tq, and gaps inside
+        only_padding(rng)[:4],
+    ):
+        _, weights = attend_exactly(student, Q, K, V, mask)
+        expect_pattern(weights, forbidden_by(Q, K, mask), PADDED)
+
+
+@check(
+    points=1.5,
+    title=N_("What attn_mask forbids gets a weight of exactly 0, the rest does not"),
+    hint=N_(
+        "Give it a causal mask for 3 words, and print the weights of one sentence. Which triangle should be 0? Is "
+        "it so in every sentence?"
+    ),
+    needs="shapes",
+)
+def test_attn_mask(student: Student, rng: Draws) -> None:
+    for Q, K, V, mask in (
+        (*draw_equal(rng), causal(4)),
+        (*draw(rng, b=4, tq=4), scattered(rng, 4, TK)),  # B = Tq
+        (*draw(rng), scattered(rng, TQ, TK)),
+    ):
+        _, weights = attend_exactly(student, Q, K, V, None, mask)
+        expect_pattern(weights, forbidden_by(Q, K, None, mask), HIDDEN)
+
+
+@check(
+    points=1,
+    title=N_("With both masks, a key is out as soon as either of them says so"),
+    hint=N_(
+        "A key is padding, but lies in the past: may a query look at it? A key lies in the future, but is a real "
+        "word: and at this one?"
+    ),
+    needs=("padded_keys", "attn_mask"),
+)
+def test_both_masks(student: Student, rng: Draws) -> None:
+    for Q, K, V, pads, attn in ((*draw_equal(rng), padding(rng, 1, 2, 3, 4, tk=4), causal(4)), both(rng)):
+        _, weights = attend_exactly(student, Q, K, V, pads, attn)
+        expect_pattern(weights, forbidden_by(Q, K, pads, attn), EITHER)
+    by_name = _by_name(student, Q, K, V, attn_mask=attn, key_padding_mask=pads)
+    expect_pattern(by_name[1], forbidden_by(Q, K, pads, attn), EITHER)
+    by_name = _by_name(student, Q, K, V, attn_mask=attn)
+    expect_pattern(by_name[1], forbidden_by(Q, K, None, attn), HIDDEN)
+
+
+def _by_name(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, **masks: torch.Tensor) -> Pair:
+    """As `attend_exactly`, with the masks as keyword arguments."""
+    copies = {name: mask.clone() for name, mask in masks.items()}
+    try:
+        return _unpack(student(Q.clone(), K.clone(), V.clone(), **copies), Q, K, V)
+    except StudentRaised as raised:
+        try:
+            return _unpack(student(Q.float(), K.float(), V.float(), **copies), Q, K, V)
+        except StudentRaised:
+            raise raised from None
+
+
+@check(
+    points=1,
+    title=N_("Each query's weights sum to 1, under masks too"),
+    hint=N_(
+        "Add up each row of your weights, with a mask and without. What happens to the share of the keys that are out?"
+    ),
+    needs="shapes",
+)
+def test_rows_sum_to_one(student: Student, rng: Draws) -> None:
+    for inputs in ((*draw(rng), None, None), only_padding(rng), only_attn(rng), both(rng)):
+        _, weights = attend_exactly(student, *inputs)
+        expect_rows_sum_to_one(weights, WEIGHTS, WEIGHT_AXES)
+
+
+@check(
+    points=1,
+    title=N_("The output is the average of the values under the weights that you return"),
+    hint=N_(
+        "Row i of the output adds up the rows of V, each times the weight that you return for it. Do the weights "
+        "change once more after the output is made?"
+    ),
+    needs="shapes",
+)
+def test_output(student: Student, rng: Draws) -> None:
+    for inputs in ((*draw(rng), None, None), only_padding(rng), only_attn(rng), both(rng)):
+        output, weights = attend_exactly(student, *inputs)
+        expect_finite(output, OUTPUT, OUTPUT_AXES)
+        if torch.allclose(output.double(), reference(*inputs)[0], rtol=1e-5, atol=1e-5):
+            continue
+        # Weights that are wrong were paid for elsewhere: what counts here is what is done with them.
+        expect_finite(weights, WEIGHTS, WEIGHT_AXES)
+        expected = weighted(weights.double(), inputs[2])
+        expect_close(output, expected, N_("output (against your own weights times V)"), OUTPUT_AXES)
+
+
+@check(
+    points=1,
+    title=N_("The allowed keys share as if the others were not there"),
+    hint=N_(
+        "Take the forbidden keys out of the sentence altogether and compute its weights: what should the weights "
+        "with the mask have in common with these?"
+    ),
+    needs=("unmasked", "both_masks", "rows_sum_to_one"),
+)
+def test_weights(student: Student, rng: Draws) -> None:
+    for inputs in (only_padding(rng), only_attn(rng), both(rng)):
+        _, weights = attend_exactly(student, *inputs)
+        expect_close(weights, reference(*inputs)[1], WEIGHTS, WEIGHT_AXES)
+
+
+@check(
+    points=0.5,
+    title=N_("What stands in the padding changes nothing, and neither do ten more pads"),
+    hint=N_(
+        "Put other numbers into K and V where the padding is, and compare the outputs to the last digit. Which step "
+        "still sees them?"
+    ),
+    needs=("padded_keys", "output"),
+)
+def test_more_padding(student: Student, rng: Draws) -> None:
+    Q, K, V, pads, _ = inputs = only_padding(rng)
+    output, weights = attend_exactly(student, *inputs)
+    # An answer that is coarse in itself (float32 inside) can't be asked to be finer.
+    own = float((output.double() - reference(*inputs)[0]).detach().abs().max())
+    limit = 1e-10 + 10 * min(own, 1e-7) if output.dtype == torch.float64 else 1e-5
+    empty = pads.unsqueeze(-1)
+    other_K = torch.where(empty, rng.normal(*K.shape), K)
+    other_V = torch.where(empty, 1e3 * rng.normal(*V.shape), V)
+    found = attend_exactly(student, Q, other_K, other_V, pads)
+    _expect_equal(found, (output, weights), limit, OTHER_CONTENTS)
+    longer = torch.cat([pads, torch.ones(B, MORE, dtype=torch.bool)], dim=1)
+    more_K, more_V = (torch.cat([x, rng.normal(B, MORE, x.shape[-1])], dim=1) for x in (K, V))
+    more_output, more_weights = attend_exactly(student, Q, more_K, more_V, longer)
+    _expect_equal((more_output, more_weights[..., :TK]), (output, weights), limit, TEN_MORE)
+
+
+OTHER_CONTENTS = N_("other numbers in the padding change your {what} by {by}, expected no change")
+TEN_MORE = N_("ten more pads change your {what} by {by}, expected no change")
+
+
+def _expect_equal(found: Pair, before: Pair, limit: float, says: str) -> None:
+    for name, axes, seen, wanted in zip(
+        (WEIGHTS, OUTPUT), (WEIGHT_AXES, OUTPUT_AXES), reversed(found), reversed(before), strict=True
+    ):
+        expect_finite(seen, name, axes)
+        by = float((seen.detach().double() - wanted.detach().double()).abs().max())
+        if by > limit:
+            fail(says, what=Message(name), by=f"{by:.2g}")
+
+
+@check(
+    points=1,
+    title=N_("A query with no allowed key gets zero weights and zero output, never NaN"),
+    hint=N_(
+        "Forbid one query all of its keys. What does the softmax of a row of minus infinities give, or of a row of "
+        "-1e9? And what should come out here?"
+    ),
+    needs=("padded_keys", "attn_mask", "output"),
+)
+def test_fully_masked(student: Student, rng: Draws) -> None:
+    for inputs in _with_empty_rows(rng):
+        forbidden = forbidden_by(inputs[0], inputs[1], *inputs[3:])
+        output, weights = attend_exactly(student, *inputs)
+        expect_pattern(weights, forbidden, EMPTY)
+        expect_finite(output, OUTPUT, OUTPUT_AXES)
+        leaks = (forbidden.all(-1) & (output != 0).any(-1)).nonzero()
+        if len(leaks):
+            b, query = leaks[0].tolist()
+            seen = f"{float(output[b, query].abs().max()):.3g}"
+            fail(N_("your output at sentence {b}, query {query} is not 0 (its largest entry is {seen} in size), though "
+                    "the query may look at no key"), b=b, query=query, seen=seen)  # fmt: skip
+
+
+def _with_empty_rows(rng: Draws) -> list[Inputs]:
+    """Some queries with no allowed key, beside others: by padding, by the other mask, by both together."""
+    queries, pads, attn = int(rng.normal(TQ).argmax()), padding(rng, 2, 3, 5), scattered(rng, TQ, TK)
+    all_padding = pads.clone()
+    all_padding[int(rng.normal(B).argmax())] = True
+    all_hidden = attn.clone()
+    all_hidden[queries] = True
+    # What the shortest sentence has is what one query may not see: only together they leave it nothing.
+    together = attn.clone()
+    together[queries] = torch.arange(TK) < 2
+    return [
+        (*draw(rng), all_padding, None),
+        (*draw(rng), None, all_hidden),
+        (*draw(rng), pads, together),
+        (*draw(rng, b=2), torch.ones(2, TK, dtype=torch.bool), None),
+    ]
+
+
+@check(
+    points=1,
+    title=N_("A query with no allowed key sends no NaN back: its gradients are zero, those of the others finite"),
+    hint=N_(
+        "Call backward() on the sum of the squared output, and print Q.grad. A NaN that is replaced afterwards is "
+        "still there on the way back: keep it from arising."
+    ),
+    needs="fully_masked",
+)
+def test_fully_masked_gradients(student: Student, rng: Draws) -> None:
+    for Q, K, V, pads, attn in _with_empty_rows(rng):
+        inputs = {name: x.requires_grad_() for name, x in zip("QKV", (Q, K, V), strict=True)}
+        for what, result in zip((OUTPUT, WEIGHTS), attend_exactly(student, Q, K, V, pads, attn), strict=True):
+            if not result.requires_grad:
+                if what == WEIGHTS:
+                    continue  # what a loss on the weights does is another check's business
+                fail(N_("no gradients flow through your output: on the way from the inputs the graph is cut"))
+            _expect_quiet(result, inputs, forbidden_by(Q, K, pads, attn), rng, what)
+
+
+def _expect_quiet(
+    result: torch.Tensor, inputs: dict[str, torch.Tensor], forbidden: torch.Tensor, rng: Draws, what: str
+) -> None:
+    """Gradients are finite, and zero for a query with no allowed key, and for the keys that only such queries ask."""
+    cotangent = rng.normal(*result.shape).to(result.dtype)
+    gradients = torch.autograd.grad(result, list(inputs.values()), cotangent, retain_graph=True, allow_unused=True)
+    for name, gradient in zip(inputs, gradients, strict=True):
+        if gradient is None:
+            continue
+        axes = (N_("query") if name == "Q" else N_("key"), N_("column"))
+        where = {"what": Message(what), "name": name}
+        expect_finite(gradient, Message(N_("gradient of {what} with respect to {name}"), where), axes)
+        # A mask that comes after the softmax leaves rounding behind.
+        loud = (gradient.abs() > 1e-6).any(-1)
+        leaks = (loud & (forbidden.all(-1) if name == "Q" else forbidden.all(-1).all(-1, keepdim=True))).nonzero()
+        if len(leaks):
+            b, row = leaks[0].tolist()
+            says = N_(
+                "your gradient of {what} with respect to {name} at sentence {b}, row {row} is not 0, though no key is "
+                "allowed there"
+            )
+            fail(says, **where, b=b, row=row)
+
+
+@check(
+    points=0.5,
+    title=N_("Huge scores still give proper weights, and finite gradients, at padded keys too"),
+    hint=N_(
+        "Give a padded key the largest score by far. What is left for the allowed keys, if the mask comes after the "
+        "softmax? And is what you put in its place small enough?"
+    ),
+    needs="weights",
+)
+def test_huge_logits(student: Student, rng: Draws) -> None:
+    inputs = _huge(rng, largest=1e4)
+    output, weights = attend_exactly(student, *inputs)
+    expect_close(weights, reference(*inputs)[1], N_("weights for huge scores"), WEIGHT_AXES)
+    expect_finite(output, N_("output for huge scores"), OUTPUT_AXES)
+    for largest in (1e3, 1e4):
+        *tensors, mask = _huge(rng, largest)
+        output, weights = attend(student, *(x.float() for x in tensors), mask)
+        expect_finite(weights, N_("weights for huge scores in float32"), WEIGHT_AXES)
+        expect_finite(output, N_("output for huge scores in float32"), OUTPUT_AXES)
+        if largest == 1e3:  # beyond it, float32 itself is too coarse for a logsumexp
+            expect_rows_sum_to_one(weights, N_("weights for huge scores in float32"), WEIGHT_AXES, atol=1e-3)
+    *tensors, mask = inputs
+    _expect_finite_gradients(student, *(x.requires_grad_() for x in tensors), mask)
+
+
+def _expect_finite_gradients(
+    student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, mask: torch.Tensor
+) -> None:
+    """Where there are gradients at all, which is another check's business."""
+    try:
+        output, _ = attend_exactly(student, Q, K, V, mask)
+    except StudentRaised:
+        return
+    if output.requires_grad:
+        gradients = torch.autograd.grad(output.sum(), (Q, K, V), allow_unused=True)
+        for name, gradient in zip("QKV", gradients, strict=True):
+            if gradient is not None:
+                expect_finite(gradient, Message(N_("gradient with respect to {name} for huge scores"), {"name": name}))
+
+
+def _huge(rng: Draws, largest: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Inputs whose largest score is `largest`, at a padded key of a query that likes no allowed key.
+
+    Each query's best allowed key wins clearly: where two keys tie, the rounding of √d to float32 alone would show.
+    """
+    while True:
+        Q, K, V = draw(rng)
+        mask = padding(rng, 2, 3, 5)
+        # The first query of the first sentence is loud; it likes its pads and none of its words.
+        Q[0, 0] *= 2
+        likes = (K[0] * Q[0, 0]).sum(-1)
+        turned = torch.where(mask[0], likes.sign(), -likes.sign())
+        K = torch.cat([(K[0] * turned.unsqueeze(-1)).unsqueeze(0), K[1:]])
+        scores = (Q.unsqueeze(-2) * K.unsqueeze(-3)).sum(-1) / math.sqrt(D)
+        pads = scores[0, 0][mask[0]]
+        factor = largest / pads.max()
+        scores = scores * factor
+        best = scores.masked_fill(mask.unsqueeze(1), -math.inf).topk(2, -1).values
+        clear = (best[..., 0] - best[..., 1]).min() > largest / 250 and best[0, 0, 0] < -largest / 250
+        if clear and scores.abs().max() == pads.max() * factor:
+            return Q * factor, K, V, mask
+
+
+@check(
+    points=1,
+    title=N_("Gradients reach Q, K and V from the output, and Q and K from the weights"),
+    hint=N_(
+        "Call backward() on the sum of each result, and print Q.grad, K.grad and V.grad. Which of your steps "
+        "leaves the graph?"
+    ),
+    needs=("output", "weights"),
+)
+def test_gradients(student: Student, rng: Draws) -> None:
+    for drawn in ((*draw(rng), None, None), only_padding(rng), both(rng)):
+        Q, K, V = (x.requires_grad_() for x in drawn[:3])
+        inputs = {"Q": Q, "K": K, "V": V}
+        output, weights = attend_exactly(student, *drawn)
+        expected_output, expected_weights = reference(*drawn)
+        expect_close(weights, expected_weights, WEIGHTS, WEIGHT_AXES)
+        expect_close(output, expected_output, OUTPUT, OUTPUT_AXES)
+        expect_gradients(output, expected_output, inputs, rng.normal(B, TQ, DV), OUTPUT)
+        expect_gradients(weights, expected_weights, inputs, rng.normal(B, TQ, TK), WEIGHTS)
+
+
+@check(
+    points=0.5,
+    title=N_("float32, float64 and bfloat16 go in, and the same comes out"),
+    hint=N_("Does one of your steps make a new tensor, for a mask or for zeros? Which dtype does it get?"),
+    needs=("padded_keys", "attn_mask"),
+)
+def test_dtypes(student: Student, rng: Draws) -> None:
+    for *inputs, pads, attn in (only_padding(rng), only_attn(rng), both(rng)):
+        found = {}
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            Q, K, V = (x.to(dtype) for x in inputs)
+            found[dtype] = output, weights = attend(student, Q, K, V, pads, attn)
+            expect_dtype(output, dtype, OUTPUT)
+            expect_dtype(weights, dtype, WEIGHTS)
+            expect_finite(output, OUTPUT, OUTPUT_AXES)
+            expect_finite(weights, WEIGHTS, WEIGHT_AXES)
+        (output, weights), (exact_output, exact_weights) = found[torch.float32], found[torch.float64]
+        expect_close(output, exact_output, N_("output in float32"), OUTPUT_AXES)
+        expect_close(weights, exact_weights, N_("weights in float32"), WEIGHT_AXES)
+
+
+@check(
+    points=0.5,
+    title=N_("Each sentence of a batch is on its own, and any size will do"),
+    hint=N_(
+        "Feed one sentence alone, with its own row of the mask, then the same sentence inside a batch. Which of your "
+        "steps looks across the batch axis, or loses an axis of size 1?"
+    ),
+    needs=("padded_keys", "attn_mask"),
+)
+def test_batches(student: Student, rng: Draws) -> None:
+    Q, K, V, pads, attn = inputs = _float(both(rng))
+    found = attend(student, *inputs)
+    for b in range(B):
+        one = slice(b, b + 1)
+        alone = Q[one], K[one], V[one], pads[one], attn
+        _expect_same(student, alone, (found[0][one], found[1][one]), N_("{name} for sentence {b} fed alone"), b=b)
+    moved = *(x.roll(1, 0) for x in (Q, K, V, pads)), attn
+    _expect_same(student, moved, tuple(x.roll(1, 0) for x in found), N_("{name} for the batch in another order"))
+    # Stored column by column.
+    by_column = (*(x.mT.contiguous().mT for x in (Q, K, V, pads, attn)),)
+    _expect_same(student, by_column, found, N_("{name} for inputs that are stored column by column"))
+    # Sizes of one: a query, a value column, a key, everything.
+    query = Q[:, :1], K, V, pads, attn[:1]
+    _expect_same(student, query, (found[0][:, :1], found[1][:, :1]), N_("{name} for one query"))
+    column = Q, K, V[..., :1], pads, attn
+    _expect_same(student, column, (found[0][..., :1], found[1]), N_("{name} for one value column"))
+    free = torch.zeros(B, TQ, dtype=torch.bool)
+    key = Q, K[:, :1], V[:, :1], free[:, :1], free[0].unsqueeze(1)
+    ones = torch.ones(B, TQ, 1)
+    _expect_same(student, key, (ones @ V[:, :1], ones), N_("{name} for one key"))
+    word = *(x[:1, :1] for x in (Q, K, V)), free[:1, :1], free[:1, :1]
+    _expect_same(student, word, (V[:1, :1], ones[:1, :1]), N_("{name} for one sentence of one word"))
+
+
+def _float(inputs: Inputs) -> Any:
+    Q, K, V, *masks = inputs
+    return Q.float(), K.float(), V.float(), *masks
+
+
+def _expect_same(
+    student: Student, inputs: Sequence[Any], expected: Sequence[torch.Tensor], says: str, **args: Any
+) -> None:
+    _expect_pair(attend(student, *inputs), expected, says, **args)
+
+
+def _expect_pair(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], says: str, **args: Any) -> None:
+    for name, axes, seen, wanted in zip(
+        (WEIGHTS, OUTPUT), (WEIGHT_AXES, OUTPUT_AXES), reversed(found), reversed(expected), strict=True
+    ):
+        expect_close(seen, wanted, Message(says, {"name": Message(name), **args}), axes)
+
+
+@check(
+    points=0.5,
+    title=N_("The inputs and the masks stay as they were, and the same call gives the same again"),
+    hint=N_(
+        "Print Q, V and the masks before and after the call. Which of your steps writes into a tensor that it was "
+        "given, or draws random numbers?"
+    ),
+    needs=("padded_keys", "attn_mask"),
+)
+def test_hygiene(student: Student, rng: Draws) -> None:
+    for drawn in (only_padding(rng), only_attn(rng), both(rng)):
+        inputs = _float(drawn)
+        first = _unpack(student(*inputs), *inputs[:3])
+        attend(student, *(x.float() for x in draw(rng, 2, 2, 3, 2, 4)))
+        _expect_unchanged(student)
+        again = _unpack(student(*inputs), *inputs[:3])
+        _expect_pair(again, first, N_("{name} of the second call with the same inputs"))
+    for empty in _with_empty_rows(rng):
+        with contextlib.suppress(StudentRaised):
+            student(*_float(empty))  # whether that works is asked elsewhere; what it changes, here
+    _expect_unchanged(student)
+    x, pads, attn = rng.normal(B, TK, TK, dtype=torch.float32), padding(rng, 2, 3, 5), causal(TK)
+    expected = attend(student, x, x, x, pads, attn)
+    found = _unpack(student(x, x, x, pads, attn), x, x, x)
+    _expect_pair(found, expected, N_("{name} for one tensor as Q, K and V"))
+    # One row of padding for all sentences, which lies in memory only once.
+    shared = pads[:1].expand(B, TK)
+    expected = attend(student, x, x, x, shared.contiguous(), attn)
+    found = _unpack(student(x, x, x, shared, attn), x, x, x)
+    _expect_pair(found, expected, N_("{name} for a padding mask that is expanded"))
+    _expect_unchanged(student)
+
+
+def _expect_unchanged(student: Student) -> None:
+    """Over all calls of the exercise so far, those with empty rows among them."""
+    names = dict(
+        zip((f"argument {n}" for n in range(1, 6)), ("Q", "K", "V", "key_padding_mask", "attn_mask"), strict=True)
+    )
+    expect_inputs_unchanged([names.get(label, label) for label in student.changed_inputs])

@@ -1,0 +1,181 @@
+"""The hidden suites of all assignments, proved in this process.
+
+`autograder verify` proves the same through the whole engine; here it takes seconds, and no confinement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from autograder.examiner.diagnosis import equals
+from autograder.suite import Correct, Draws, Mistake
+from tests.suite.exam import Suite, answer_of
+
+POINTS = {
+    "attention": {"project_qkv": 4, "scaled_dot_product_attention": 16},
+    "masking": {"padding_mask": 4, "causal_mask": 4, "masked_attention": 14},
+}
+SUITES = {
+    exercise: Suite.load(assignment, exercise) for assignment, exercises in POINTS.items() for exercise in exercises
+}
+MISTAKES = [
+    pytest.param(suite, mistake, id=f"{exercise}-{mistake.id}")
+    for exercise, suite in SUITES.items()
+    for mistake in suite.mistakes
+]
+CORRECT = [
+    pytest.param(suite, correct, id=f"{exercise}-{correct.id}")
+    for exercise, suite in SUITES.items()
+    for correct in suite.correct
+]
+
+
+@pytest.fixture(autouse=True)
+def small_tensors() -> Iterator[None]:
+    """Threads cost more than they bring here."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("exercise", "points"), [each for exercises in POINTS.values() for each in exercises.items()])
+def test_points_add_up(exercise: str, points: float) -> None:
+    assert sum(spec.points for spec, _ in SUITES[exercise].checks.values()) == points
+
+
+@pytest.mark.parametrize("exercise", SUITES)
+def test_checks_need_only_checks_that_ran_before(exercise: str) -> None:
+    before: set[str] = set()
+    for id, (spec, _) in SUITES[exercise].checks.items():
+        assert set(spec.needs) <= before
+        before.add(id)
+
+
+@pytest.mark.parametrize("exercise", SUITES)
+def test_every_check_is_the_one_that_catches_some_mistake(exercise: str) -> None:
+    assert {mistake.caught_by for mistake in SUITES[exercise].mistakes} == set(SUITES[exercise].checks)
+
+
+@pytest.mark.parametrize(("suite", "correct"), CORRECT)
+def test_a_correct_answer_earns_full_marks(suite: Suite, correct: Correct) -> None:
+    outcome = suite.exam(answer_of(correct, suite.exercise), seed=20261129)
+    assert outcome.messages == {}
+    assert set(outcome.outcomes.values()) == {"passed"}
+
+
+@pytest.mark.parametrize("exercise", SUITES)
+def test_a_correct_answer_equals_no_mistake(exercise: str) -> None:
+    suite = SUITES[exercise]
+    outcome = suite.exam(answer_of(suite.correct[0], exercise), seed=0)
+    assert [mistake.id for mistake in suite.mistakes if equals(mistake.answer, outcome.calls)] == []
+
+
+@pytest.mark.parametrize(("suite", "mistake"), MISTAKES)
+def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(suite: Suite, mistake: Mistake) -> None:
+    outcome = suite.exam(mistake.answer, seed=20261129)
+    assert mistake.caught_by in outcome.failed
+    assert [other.id for other in suite.mistakes if equals(other.answer, outcome.calls)] == [mistake.id]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "mistake", "points"),
+    [
+        ("project_qkv", "values-before-keys", 2),
+        ("project_qkv", "queries-scaled", 2.5),
+        ("scaled_dot_product_attention", "no-scale", 13),
+        ("scaled_dot_product_attention", "softmax-over-queries", 5),
+        ("scaled_dot_product_attention", "naive-exp", 15),
+        ("scaled_dot_product_attention", "global-maximum", 15),
+        ("scaled_dot_product_attention", "two-axes-only", 14),
+        ("scaled_dot_product_attention", "three-axes-only", 15),
+        ("scaled_dot_product_attention", "new-tensor-in-float32", 13.5),
+        ("scaled_dot_product_attention", "scaled-in-place", 14.5),
+        ("scaled_dot_product_attention", "detached-weights", 15),
+        ("scaled_dot_product_attention", "divided-output", 13),
+        ("padding_mask", "inverted", 1),
+        ("padding_mask", "max-len-ignored", 3.5),
+        ("padding_mask", "floats", 3.5),
+        ("causal_mask", "itself-hidden", 3.5),
+        ("causal_mask", "everything-hidden", 2),
+        ("causal_mask", "floats", 3.5),
+        ("masked_attention", "renormalised-after-softmax", 13.5),
+        ("masked_attention", "nan-rows", 12),
+        ("masked_attention", "uniform-rows", 12),
+        ("masked_attention", "nan-replaced-afterwards", 13),
+        ("masked_attention", "and-instead-of-or", 8.5),
+        ("masked_attention", "no-scale", 10.5),
+        ("masked_attention", "mask-turned-in-place", 13.5),
+        ("masked_attention", "float32-mask", 13.5),
+        ("masked_attention", "detached-weights", 13),
+        ("masked_attention", "squeezed", 13.5),
+    ],
+)
+def test_one_slip_costs_what_it_is_worth(exercise: str, mistake: str, points: float) -> None:
+    suite = SUITES[exercise]
+    assert suite.score(suite.exam(suite.answer(mistake), seed=1)) == points
+
+
+def _of_suite(exercise: str, name: str) -> Any:
+    """A helper of a hidden suite."""
+    _, (_, test) = next(iter(SUITES[exercise].checks.items()))
+    return test.__globals__[name]
+
+
+def _draw(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def test_the_reference_for_attention_is_pythons_own_arithmetic_and_torchs_own_attention() -> None:
+    reference = _of_suite("scaled_dot_product_attention", "reference")
+    Q, K, V = _draw((2, 3, 5), (2, 4, 5), (2, 4, 6))
+    output, weights = reference(Q, K, V)
+    torch.testing.assert_close(output, F.scaled_dot_product_attention(Q, K, V))
+    scores = [sum(q * k for q, k in zip(Q[1, 2].tolist(), key, strict=True)) / math.sqrt(5) for key in K[1].tolist()]
+    total = sum(map(math.exp, scores))
+    assert weights[1, 2].tolist() == pytest.approx([math.exp(score) / total for score in scores])
+
+
+def test_the_reference_for_masked_attention_is_torchs_own_and_zero_where_nothing_is_allowed() -> None:
+    reference = _of_suite("masked_attention", "reference")
+    Q, K, V = _draw((2, 3, 5), (2, 4, 5), (2, 4, 6))
+    padding = torch.tensor([[False, False, True, True], [False, False, False, True]])
+    attn = torch.tensor([[True, True, False, False], [False, True, False, False], [False, False, False, True]])
+    output, weights = reference(Q, K, V, padding, attn)
+    allowed = ~(padding.unsqueeze(1) | attn)
+    # Query 0 of sentence 0 has nothing left; torch has the opposite polarity, and zeros there too.
+    torch.testing.assert_close(output, F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed))
+    assert output[0, 0].tolist() == [0] * 6
+    assert weights[0, 0].tolist() == [0] * 4
+    assert weights[~allowed].tolist() == [0] * int((~allowed).sum())
+    assert weights.sum(-1).flatten().tolist() == pytest.approx([0, 1, 1, 1, 1, 1])
+
+
+def test_masks_of_the_references_are_what_one_writes_by_hand() -> None:
+    padding, causal = _of_suite("padding_mask", "reference"), _of_suite("causal_mask", "reference")
+    assert padding(torch.tensor([2, 1]), 3).tolist() == [[False, False, True], [False, True, True]]
+    assert padding(torch.tensor([2, 1])).tolist() == [[False, False], [False, True]]
+    assert causal(3).tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_masks_that_are_drawn_forbid_something_in_each_row_and_leave_something(seed: int) -> None:
+    """Otherwise a check might see nothing under some seed."""
+    for inputs in (
+        _of_suite("masked_attention", name)(Draws(seed, "x")) for name in ("only_padding", "only_attn", "both")
+    ):
+        forbidden = _of_suite("masked_attention", "forbidden_by")(inputs[0], inputs[1], *inputs[3:])
+        counts = forbidden.sum(-1)
+        assert (counts > 0).all() and (counts < forbidden.shape[-1]).all()
+    empty = [
+        _of_suite("masked_attention", "forbidden_by")(inputs[0], inputs[1], *inputs[3:]).all(-1)
+        for inputs in _of_suite("masked_attention", "_with_empty_rows")(Draws(seed, "x"))
+    ]
+    assert all(rows.any() for rows in empty) and not any(rows.all() for rows in empty[:3])
