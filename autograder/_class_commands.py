@@ -92,9 +92,7 @@ def feedback(options: argparse.Namespace) -> int:
             count = sum(not options.student or student in options.student for student, _ in files.notebooks(name))
             pages = write_pages(gradebook, files, course, name, options.student, translations)
             written += _progress(pages, count, name)
-    print(
-        f"wrote {len(written)} page{'s' * (len(written) != 1)} to {near(files.feedback)}, such as {near(written[-1])}"
-    )
+    print(f"wrote {_counted(len(written), 'page')} to {near(files.feedback)}, such as {near(written[-1])}")
     return 0
 
 

@@ -114,7 +114,7 @@ def auto_score(cell: nbformat.NotebookNode, report: GradeReport | None) -> float
 def auto_comment(cell: nbformat.NotebookNode) -> str | None:
     """nbgrader's remark on an answer that was left as it was released."""
     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
-    return "No response." if unchanged and not cell.metadata.nbgrader.get("task") else None
+    return "No response." if unchanged else None
 
 
 def _stand_in(released: tuple[Cell, ...]) -> tuple[MendedCell, ...]:

@@ -79,7 +79,7 @@ class ClassRun:
         self._unchanged = {
             submission.student
             for submission, file_hash in self._submitted
-            if not again and self._before(submission, file_hash) is not None
+            if not again and self._is_current(self._graded_before(submission, file_hash))
         }
         self.new = [one.path for one in submitted if one.student not in self._unchanged]
         """What has to be examined."""
@@ -104,17 +104,17 @@ class ClassRun:
                 yield self._stumbled(submission, graded, fault)
 
     def _record(self, submission: Submission, file_hash: str, graded: Graded | None) -> Result:
-        notebook = self._before(submission, file_hash)
+        before = self._graded_before(submission, file_hash)
         if graded is None:
             # The rows again: the gradebook may be another, and the due date or the time of handing in too.
-            report = report_of(notebook or {})
-            assert notebook is not None and report is not None
-            self._save(submission, notebook, is_graded=True)
+            report = report_of(before or {})
+            assert before is not None and report is not None
+            self._save(submission, before, is_graded=True)
             report = msgspec.structs.replace(report, notebook=str(submission.path))
             return self._result(submission, report, unchanged=True)
         report = graded.report
         seconds = graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
-        if report.status == "ungraded" and self._was_graded(submission, file_hash):
+        if report.status == "ungraded" and before and self._gradebook.knows(submission.student, self._assignment):
             return self._result(submission, report, seconds=seconds, kept=True)
         notebook = autograded(graded, self._course, self._assignment, file_hash, self._translations)
         self._save(submission, notebook, is_graded=graded.mended is not None)
@@ -122,9 +122,10 @@ class ClassRun:
 
     def _save(self, submission: Submission, notebook: nbformat.NotebookNode, is_graded: bool) -> None:
         student, folder = submission.student, submission.path.parent
-        seconds = self._gradebook.seconds(self._assignment, folder)
-        self._files.write(student, self._assignment, folder, {**seconds, self._assignment: notebook})
-        self._gradebook.record(student, self._assignment, folder, notebook if is_graded else None)
+        others = self._gradebook.second_notebooks(self._assignment, folder)
+        everything = {**others, self._assignment: notebook}
+        self._files.write(student, self._assignment, folder, everything)
+        self._gradebook.record(student, self._assignment, folder, everything if is_graded else others)
 
     def _stumbled(self, submission: Submission, graded: Graded | None, fault: Exception) -> Result:
         """A submission whose files can't be handled: no score, and a human looks."""
@@ -132,7 +133,7 @@ class ClassRun:
         assert before is not None
         said = message(N_("its files can't be handled ({fault})"), fault=f"{type(fault).__name__}: {fault}")
         report = msgspec.structs.replace(before, status="ungraded", score=None, error=said)
-        self._gradebook.record(submission.student, self._assignment, submission.path.parent, None)
+        self._gradebook.record(submission.student, self._assignment, submission.path.parent, {})
         return self._result(submission, report)
 
     def _result(
@@ -157,25 +158,18 @@ class ClassRun:
             said.append("timestamp.txt tells no time, so it is not known whether this is late")
         return tuple(said)
 
-    def _before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
-        """The graded notebook of an earlier run, if all that decides its score is as it was."""
+    def _graded_before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
+        """The graded notebook of an earlier run for the same file, by whatever suites."""
         notebook = read_graded(self._place(submission))
         report = report_of(notebook or {})
         if notebook is None or report is None or report.status != "graded" or submission_of(notebook) != file_hash:
             return None
-        return notebook if (report.suite_hash, report.seed) == (self._suites, self._seed) else None
+        return notebook
 
-    def _was_graded(self, submission: Submission, file_hash: str) -> bool:
-        """Whether an earlier run, by whatever suites, has graded the same file."""
-        notebook = read_graded(self._place(submission))
+    def _is_current(self, notebook: nbformat.NotebookNode | None) -> bool:
+        """Whether this run's suites and seed have graded it."""
         report = report_of(notebook or {})
-        return (
-            notebook is not None
-            and report is not None
-            and report.status == "graded"
-            and submission_of(notebook) == file_hash
-            and self._gradebook.knows(submission.student, self._assignment)
-        )
+        return report is not None and (report.suite_hash, report.seed) == (self._suites, self._seed)
 
     def _place(self, submission: Submission) -> Path:
         return self._files.notebook(submission.student, self._assignment)

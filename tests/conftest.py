@@ -114,7 +114,7 @@ def write_course(course_folder: Path) -> Callable[[str, str], Path]:
 
 @pytest.fixture(scope="session")
 def one_alembic() -> None:
-    """Ask alembic for its version once in a session: nbgrader starts a process for it for each new gradebook."""
+    """Ask alembic for its version once in a test run: nbgrader starts a process for it for each new gradebook."""
     from nbgrader import api
 
     from autograder.nbgrader.config import provide_alembic

@@ -9,8 +9,8 @@ import datetime
 import stat
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -121,14 +121,17 @@ class ClassGradebook:
                 )
         self._generate(assignment)
 
-    def record(self, student: str, assignment: str, folder: Path, notebook: nbformat.NotebookNode | None) -> None:
+    def record(
+        self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]
+    ) -> None:
         """Write the rows of one submission, as nbgrader's converter and preprocessors do.
 
         Args:
             student: who handed it in; new ones are added, as nbgrader does unless it is told not to.
             assignment: which one.
             folder: the submission's folder, with its ``timestamp.txt`` where there is one.
-            notebook: the graded notebook; None where it could not be graded: all its cells wait for a human then.
+            notebooks: the graded notebooks, by name; all cells of one that is in the folder, and not among them,
+                wait for a human.
         """
         with self._told():
             if self._create_student:
@@ -140,9 +143,8 @@ class ClassGradebook:
                 warnings.simplefilter("ignore", SAWarning)
                 submission = self.nbgrader.update_or_create_submission(assignment, student, **known)
             for submitted in submission.notebooks:
-                graded = notebook if submitted.name == assignment else self.second(submitted.name, assignment, folder)
-                if graded is not None:
-                    _fill(submitted, graded)
+                if submitted.name in notebooks:
+                    _fill(submitted, notebooks[submitted.name])
                     self._penalise(submission, submitted)
                     continue
                 is_missing = submitted.name != assignment and not _is_there(folder / f"{submitted.name}.ipynb")
@@ -173,19 +175,15 @@ class ClassGradebook:
         """Whether there is a ``timestamp.txt`` that tells no time."""
         return _is_there(folder / "timestamp.txt") and self._timestamp(folder) is None
 
-    def seconds(self, assignment: str, folder: Path) -> dict[str, nbformat.NotebookNode]:
-        """The second notebooks of a submission, by name, for a human to grade."""
-        names = [notebook.name for notebook in self.nbgrader.find_assignment(assignment).notebooks]
-        found = {name: self.second(name, assignment, folder) for name in names if name != assignment}
-        return {name: notebook for name, notebook in found.items() if notebook is not None}
-
-    def second(self, name: str, assignment: str, folder: Path) -> nbformat.NotebookNode | None:
-        """A second notebook of a submission; None where it is missing or can't be read."""
-        path = folder / f"{name}.ipynb"
-        try:
-            return not_run(read_notebook(path, follow=False), self._course, assignment)
-        except UnusableNotebook:
-            return None
+    def second_notebooks(self, assignment: str, folder: Path) -> dict[str, nbformat.NotebookNode]:
+        """The further notebooks of an assignment that a submission holds and that can be read, by name, not run."""
+        found = {}
+        for notebook in self.nbgrader.find_assignment(assignment).notebooks:
+            if notebook.name != assignment:
+                with suppress(UnusableNotebook):
+                    path = folder / f"{notebook.name}.ipynb"
+                    found[notebook.name] = not_run(read_notebook(path, follow=False), self._course, assignment)
+        return found
 
     def marks(self, student: str, assignment: str, notebook: str) -> Marks:
         """What the gradebook says of a notebook now; nothing where it does not know it."""

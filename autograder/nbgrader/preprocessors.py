@@ -41,10 +41,11 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc] # nbgrader sh
         root = Path(self.course_root or ".").resolve()
         if any(place.is_symlink() for place in (submitted, submitted.parent, submitted.parent.parent)):
             raise UnusableNotebook(f"{submitted} is or lies behind a link; hand in the file itself.")
+        course = load_course(root)
+        course.assignment(assignment)  # an unknown one is told before seconds are spent on warming up
         if resources["nbgrader"]["notebook"] != assignment:
-            return not_run(notebook_of(nb, submitted), load_course(root), assignment), resources
+            return not_run(notebook_of(nb, submitted), course, assignment), resources
         with grader_of(root) as (course, grader):
-            course.assignment(assignment)
             graded = grader.grade(notebook_of(nb, submitted), assignment, course_seed(course))
         for repair in graded.report.repairs:
             self.log.warning("%s: %s", submitted, repair.render())

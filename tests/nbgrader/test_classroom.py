@@ -28,7 +28,7 @@ TESTS = "test_scaled_dot_product_attention"
 
 @pytest.fixture
 def folder(tmp_path: Path, one_alembic: None) -> Path:
-    """A copy of the course with two submissions, and the limits of the session's grader."""
+    """A copy of the course with two submissions, and the limits of the warm grader."""
     root = courses.copy_course(tmp_path / "course", "amara", "dora")
     rules = (root / "course.yml").read_text()
     (root / "course.yml").write_text(rules.replace("call_seconds: 5 ", "call_seconds: 2 "))

@@ -31,7 +31,7 @@ TESTS = "test_scaled_dot_product_attention"
 
 @pytest.fixture
 def folder(tmp_path: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch, one_alembic: None) -> Path:
-    """A copy of the course with two submissions, graded inside nbgrader by the session's warm grader."""
+    """A copy of the course with two submissions, graded inside nbgrader by the one warm grader."""
     root = courses.copy_course(tmp_path / "course", "amara", "dora")
     course = load_course(root)
     with ClassGradebook(course, config.nbgrader_of(course)) as gradebook:
