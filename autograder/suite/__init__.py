@@ -3,6 +3,7 @@
 from autograder.channel.codec import Unsupported
 from autograder.channel.proxy import Student, StudentRaised
 from autograder.messages import N_
+from autograder.suite._asking import ask, ask_exactly
 from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
 from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
 from autograder.suite._draws import Draws
@@ -27,6 +28,8 @@ __all__ = [
     "Student",
     "StudentRaised",
     "Unsupported",
+    "ask",
+    "ask_exactly",
     "check",
     "correct",
     "correct_source",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import torch
 
@@ -24,3 +25,15 @@ class Draws:
     def normal(self, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Independent standard normal numbers, drawn in float64: all dtypes see the same ones."""
         return torch.randn(shape, generator=self._generator, dtype=torch.float64).to(dtype)
+
+    def shuffled(self, numbers: Sequence[int]) -> torch.Tensor:
+        """These whole numbers, int64, in a random order that neither rises nor falls (for three and more of them)."""
+        sorted_ways = sorted(numbers), sorted(numbers, reverse=True)
+        while True:
+            drawn = torch.tensor(numbers)[self.normal(len(numbers)).argsort()]
+            if len(set(numbers)) < 3 or drawn.tolist() not in sorted_ways:
+                return drawn
+
+    def integers(self, high: int, *shape: int) -> torch.Tensor:
+        """Independent whole numbers from 0 up to, not including, `high`, all equally likely, int64."""
+        return torch.randint(high, shape, generator=self._generator)

@@ -41,3 +41,20 @@ def test_dtypes_see_the_same_numbers_rounded() -> None:
 def test_numbers_are_the_same_in_every_process() -> None:
     # `hash` of a string differs from process to process: a suite would then judge by other numbers each time.
     assert abs(Draws(20261129, "exercise", "check").normal(1).item() - 1.1279700378652229) < 1e-12
+
+
+def test_shuffled_numbers_neither_rise_nor_fall() -> None:
+    for seed in range(20):
+        drawn = Draws(seed).shuffled((1, 2, 3)).tolist()
+        assert sorted(drawn) == [1, 2, 3] and drawn not in ([1, 2, 3], [3, 2, 1])
+
+
+def test_two_numbers_or_equal_ones_come_in_any_order() -> None:
+    assert {tuple(Draws(seed).shuffled((1, 2)).tolist()) for seed in range(20)} == {(1, 2), (2, 1)}
+    assert Draws(0).shuffled((4, 4, 4)).tolist() == [4, 4, 4]
+
+
+def test_whole_numbers_fill_their_range_and_depend_on_the_seed() -> None:
+    drawn = Draws(7).integers(5, 200)
+    assert set(drawn.tolist()) == {0, 1, 2, 3, 4}
+    assert torch.equal(drawn, Draws(7).integers(5, 200)) and not torch.equal(drawn, Draws(8).integers(5, 200))

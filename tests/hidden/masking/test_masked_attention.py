@@ -30,6 +30,8 @@ from autograder.suite import (
     Draws,
     Student,
     StudentRaised,
+    ask,
+    ask_exactly,
     check,
     expect_close,
     expect_dtype,
@@ -98,10 +100,7 @@ def draw_equal(rng: Draws) -> Triple:
 
 def padding(rng: Draws, *lengths: int, tk: int = TK) -> torch.Tensor:
     """(B, Tk): these lengths in a random order, neither rising nor falling."""
-    while True:
-        shuffled = torch.tensor(lengths)[rng.normal(len(lengths)).argsort()]
-        if shuffled.tolist() not in (sorted(lengths), sorted(lengths, reverse=True)):
-            return torch.arange(tk) >= shuffled.unsqueeze(1)
+    return torch.arange(tk) >= rng.shuffled(lengths).unsqueeze(1)
 
 
 def scattered(rng: Draws, rows: int, columns: int) -> torch.Tensor:
@@ -135,9 +134,12 @@ def attend(
     student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None
 ) -> Pair:
     """The student's output and weights, of the right shapes. Copies are passed: a change does not pile up."""
-    masks: list[Mask] = [padding, attn] if attn is not None else [padding] if padding is not None else []
-    copies = [None if x is None else x.clone() for x in (Q, K, V, *masks)]
-    return _unpack(student(*copies), Q, K, V)
+    return _unpack(ask(student, Q, K, V, *_masks(padding, attn)), Q, K, V)
+
+
+def _masks(padding: Mask, attn: Mask) -> list[Mask]:
+    """Only those that are there: a function may not know of masks yet."""
+    return [padding, attn] if attn is not None else [padding] if padding is not None else []
 
 
 def _unpack(value: Any, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> Pair:
@@ -150,13 +152,7 @@ def attend_exactly(
     student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None
 ) -> Pair:
     """As `attend`, for float64; in float32 where the function can't take float64."""
-    try:
-        return attend(student, Q, K, V, padding, attn)
-    except StudentRaised as raised:
-        try:
-            return attend(student, Q.float(), K.float(), V.float(), padding, attn)
-        except StudentRaised:
-            raise raised from None
+    return _unpack(ask_exactly(student, Q, K, V, *_masks(padding, attn)), Q, K, V)
 
 
 def expect_pattern(weights: torch.Tensor, forbidden: torch.Tensor, why: str) -> None:
@@ -296,14 +292,7 @@ def test_both_masks(student: Student, rng: Draws) -> None:
 
 def _by_name(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, **masks: torch.Tensor) -> Pair:
     """As `attend_exactly`, with the masks as keyword arguments."""
-    copies = {name: mask.clone() for name, mask in masks.items()}
-    try:
-        return _unpack(student(Q.clone(), K.clone(), V.clone(), **copies), Q, K, V)
-    except StudentRaised as raised:
-        try:
-            return _unpack(student(Q.float(), K.float(), V.float(), **copies), Q, K, V)
-        except StudentRaised:
-            raise raised from None
+    return _unpack(ask_exactly(student, Q, K, V, **masks), Q, K, V)
 
 
 @check(

@@ -16,6 +16,7 @@ from autograder.suite import (
     Draws,
     Student,
     StudentRaised,
+    ask,
     check,
     expect_inputs_unchanged,
     fail,
@@ -34,15 +35,14 @@ def reference(lengths: torch.Tensor, max_len: int | None = None) -> torch.Tensor
 def draw(rng: Draws, lengths: tuple[int, ...] = LENGTHS) -> torch.Tensor:
     """These lengths in a random order, neither rising nor falling; the first tells nothing of the size of the mask."""
     while True:
-        shuffled = torch.tensor(lengths)[rng.normal(len(lengths)).argsort()]
-        ordered = shuffled.tolist() in (sorted(lengths), sorted(lengths, reverse=True))
-        if not ordered and int(shuffled[0]) not in (max(lengths), len(lengths)):
+        shuffled = rng.shuffled(lengths)
+        if int(shuffled[0]) not in (max(lengths), len(lengths)):
             return shuffled
 
 
 def mask_of(student: Student, lengths: torch.Tensor, *max_len: int) -> torch.Tensor:
     """The student's mask, of the right shape. A copy is passed: a change does not pile up."""
-    return _unpack(student(lengths.clone(), *max_len), lengths, *max_len)
+    return _unpack(ask(student, lengths, *max_len), lengths, *max_len)
 
 
 def _unpack(value: Any, lengths: torch.Tensor, *max_len: int) -> torch.Tensor:
@@ -131,7 +131,7 @@ def test_default_length(student: Student, rng: Draws) -> None:
         lengths = draw(rng, these)
         expect_mask(mask_of(student, lengths), lengths)
     lengths = draw(rng)
-    expect_mask(_unpack(student(lengths.clone(), max_len=None), lengths), lengths)
+    expect_mask(_unpack(ask(student, lengths, max_len=None), lengths), lengths)
 
 
 @check(
@@ -145,7 +145,7 @@ def test_max_len(student: Student, rng: Draws) -> None:
         lengths = draw(rng)
         width = max(LENGTHS) + more
         expect_mask(mask_of(student, lengths, width), lengths)
-    by_name = _unpack(student(lengths.clone(), max_len=width), lengths, width)
+    by_name = _unpack(ask(student, lengths, max_len=width), lengths, width)
     expect_mask(by_name, lengths)
 
 
