@@ -8,7 +8,7 @@ LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.built
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types lab formgrader release verify clean
+.PHONY: help demo test lint types lab formgrader release verify matrix seeds clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,8 @@ help:
 	@echo "make test        run the project's own tests"
 	@echo "make lint        check style and types"
 	@echo "make verify      prove that the hidden tests accept right answers and catch the known mistakes"
+	@echo "make matrix      the same, and write docs/kill-matrix.md"
+	@echo "make seeds       the same under 200 seeds, in the tests' own process"
 	@echo "make release     write the students' notebooks from the instructors'"
 	@echo "make clean       remove the virtual environment and the caches"
 
@@ -44,11 +46,21 @@ lab: $(STAMP)
 formgrader: $(STAMP)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 
+# Many random draws instead of one: takes the better part of an hour. SEEDS=20 for a look.
+SEEDS ?= 200
+seeds: $(STAMP)
+	@$(VENV)/bin/python -m tests.suite.seeds --seeds $(SEEDS)
+
 release: $(STAMP)
 	@$(VENV)/bin/autograder release
 
+# The page of documentation is that of one seed, so that it is the same everywhere.
+VERIFY = $(VENV)/bin/autograder verify --workers 2 --seed 20261129 --table docs/kill-matrix.md
 verify: $(STAMP)
-	@$(VENV)/bin/autograder verify --workers 2
+	@$(VERIFY) --check
+
+matrix: $(STAMP)
+	@$(VERIFY)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info

@@ -7,9 +7,9 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from autograder._options import (
     assignments_of,
@@ -20,6 +20,7 @@ from autograder._options import (
     seed_of,
     translations_of,
     warm_grader,
+    with_progress,
 )
 from autograder.errors import CourseError
 from autograder.submissions import Submission, submissions
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from autograder.grading import Grader
     from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
-
-Item = TypeVar("Item")
 
 
 def grade(options: argparse.Namespace) -> int:
@@ -91,7 +90,7 @@ def feedback(options: argparse.Namespace) -> int:
         for name in names:
             count = sum(not options.student or student in options.student for student, _ in files.notebooks(name))
             pages = write_pages(gradebook, files, course, name, options.student, translations)
-            written += _progress(pages, count, name)
+            written += with_progress(pages, count, name)
     print(f"wrote {_counted(len(written), 'page')} to {near(files.feedback)}, such as {near(written[-1])}")
     return 0
 
@@ -185,7 +184,7 @@ def _shown(
     translations = translations_of(course, options)
     done: list[Result] = []
     try:
-        for result in _progress(results, count, name):
+        for result in with_progress(results, count, name):
             done.append(result)
             if options.json:
                 marks = {"unchanged": result.unchanged, "kept": result.kept, "waiting": list(result.waiting)}
@@ -255,19 +254,3 @@ class Clock:
         warm, graded = self._ready - self._started, time.monotonic() - self._ready
         unchanged = f" ({len(results) - examined} more are unchanged)" if examined < len(results) else ""
         return f"graded {examined}{unchanged} in {graded:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"
-
-
-def _progress(items: Iterable[Item], total: int, name: str) -> Iterator[Item]:
-    """The same, with a bar on a terminal's stderr that disappears at the end."""
-    from rich.progress import track
-
-    console = console_for(sys.stderr)
-    yield from track(
-        items,
-        name,
-        total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        auto_refresh=False,
-    )

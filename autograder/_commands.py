@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder._options import (
@@ -19,6 +20,7 @@ from autograder._options import (
     seed_of,
     translations_of,
     warm_grader,
+    with_progress,
 )
 
 if TYPE_CHECKING:
@@ -68,9 +70,31 @@ def verify(options: argparse.Namespace) -> int:
     course = course_of(options)
     names = assignments_of(course, options)
     seed = seed_of(course, options)
-    from autograder.verify import verify as holds
+    from autograder.killmatrix import page, show
+    from autograder.verify import prove
 
-    return 0 if holds(course, names, seed, options.workers, console_for(sys.stdout)) else 1
+    with warm_grader(course, course.confinement.grade, options.workers) as grader:
+        proofs = prove(course, names, grader, seed, lambda reports, total: with_progress(reports, total, "proving"))
+    show(proofs, seed, console_for(sys.stdout))
+    holds = all(proof.holds for proof in proofs)
+    if options.table is not None:
+        in_step = _keep_table(options.table, page(proofs, seed), options.check)
+        holds = holds and in_step
+    return 0 if holds else 1
+
+
+def _keep_table(path: Path, page: str, check: bool) -> bool:
+    """Write a page, or only tell whether it stands there as it would be written."""
+    if path.is_file() and path.read_text(encoding="utf-8") == page:
+        return True
+    if check:
+        print(f"{near(path)} is out of step with the hidden suites; run `make matrix`.")
+        return False
+    from autograder.export import write
+
+    write(path, page)
+    print(f"wrote {near(path)}")
+    return True
 
 
 def doctor(_options: argparse.Namespace) -> int:

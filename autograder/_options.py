@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from autograder.errors import CourseError
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from autograder.grading import Grader
 
 
+Item = TypeVar("Item")
+
+
 def warm_grader(course: Course, required: Tier, workers: int = 1, follow: bool = True) -> Grader:
     """A warm grader; on a terminal, stderr says what is waited for."""
     from autograder.grading import Grader
@@ -27,6 +31,22 @@ def warm_grader(course: Course, required: Tier, workers: int = 1, follow: bool =
         return Grader(course, required, workers, follow)
     with console.status("warming up: two processes import torch, which takes some seconds"):
         return Grader(course, required, workers, follow)
+
+
+def with_progress(items: Iterable[Item], total: int, name: str) -> Iterator[Item]:
+    """The same items, with a bar on a terminal's stderr that disappears at the end."""
+    from rich.progress import track
+
+    console = console_for(sys.stderr)
+    yield from track(
+        items,
+        name,
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        auto_refresh=False,
+    )
 
 
 def print_json(value: dict[str, Any]) -> None:

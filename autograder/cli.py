@@ -164,6 +164,12 @@ def _add_verify(commands: Any) -> None:
     _add_assignments(command)
     _add_workers(command)
     _add_seed(command)
+    command.add_argument(
+        "--table", type=Path, metavar="FILE", help="also write down which check caught which mistake, as Markdown"
+    )
+    command.add_argument(
+        "--check", action="store_true", help="with --table: write nothing; tell whether the file is out of step"
+    )
     command.set_defaults(run=_commands.verify)
 
 

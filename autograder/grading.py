@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
-from autograder.examiner.job import Examined, Job
+from autograder.examiner.job import Examined, Job, JobCell, JobExercise
 from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
@@ -35,6 +36,14 @@ class Graded:
     report: GradeReport
     mended: Mended | None = field(default=None, repr=False)
     examined: Examined | None = field(default=None, repr=False)
+
+
+class AloneAnswer(NamedTuple):
+    """An answer without a notebook: the text of the one cell that defines an exercise's function."""
+
+    assignment: str
+    exercise: str
+    source: str
 
 
 class Grader:
@@ -69,14 +78,13 @@ class Grader:
         """What each exercise is worth, by assignment, as its checks declare it."""
         return self._examiner.points
 
-    def grade(self, submission: Path | Notebook, assignment: str | None, seed: int, only: str | None = None) -> Graded:
+    def grade(self, submission: Path | Notebook, assignment: str | None, seed: int) -> Graded:
         """Grade one notebook; what can't be read or graded is told in the report, never raised.
 
         Args:
             submission: the notebook, or its file.
             assignment: which one it answers; recognised from the notebook when None.
             seed: of the suites' random draws.
-            only: the one exercise to examine; all of them when None.
         """
         path = submission.path if isinstance(submission, Notebook) else submission
         try:
@@ -89,23 +97,30 @@ class Grader:
             raise  # the course itself is wrong: no submission can be graded
         except Exception as error:  # noqa: BLE001 - a notebook that we stumble over must not stop the class
             return Graded(self._stumbled(path, assignment, seed, f"{type(error).__name__}: {error}"))
-        exercises = tuple(exercise for exercise in mended.exercises if only in (None, exercise.id))
-        job = Job(assignment, mended.cells, exercises, seed, self._course.limits)
+        job = Job(assignment, mended.cells, mended.exercises, seed, self._course.limits)
         try:
             examined = self._examine(job)
         except GraderFault as fault:
             return Graded(self._report(notebook, job, mended, None, str(fault)), mended)
         return Graded(self._report(notebook, job, mended, examined, None), mended, examined)
 
-    def grade_many(
-        self,
-        submissions: Sequence[Path | Notebook],
-        assignment: str | None,
-        seed: int,
-        only: str | None = None,
-    ) -> Iterator[Graded]:
+    def grade_many(self, submissions: Sequence[Path | Notebook], assignment: str | None, seed: int) -> Iterator[Graded]:
         """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
-        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed, only), submissions)
+        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed), submissions)
+
+    def examine_answers(self, answers: Sequence[AloneAnswer], seed: int) -> Iterator[ExerciseReport]:
+        """Examine answers without notebooks around them, in parallel; the reports come in the order of `answers`.
+
+        Raises:
+            GraderFault: one could not be examined.
+        """
+        for examined in self._pool.map(lambda answer: self._examine(self._job(answer, seed)), answers):
+            yield examined.exercises[0]
+
+    def _job(self, answer: AloneAnswer, seed: int) -> Job:
+        forbidden = self._course.forbidden_names(answer.assignment, answer.exercise)
+        asked = JobExercise(answer.exercise, after=1, untouched=False, forbidden=forbidden)
+        return Job(answer.assignment, (JobCell(0, answer.source),), (asked,), seed, self._course.limits)
 
     def close(self) -> None:
         """End the examiner and its workers, in the middle of a submission too."""

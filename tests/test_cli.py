@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from autograder import __version__
+from autograder.catalogue import Answer
 from autograder.cli import main
 from autograder.course import Course
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
@@ -25,6 +27,7 @@ from autograder.mend import mend, released_notebook
 from autograder.messages import message
 from autograder.report import CheckReport, ExerciseReport, GradeReport
 from autograder.submissions import submissions
+from autograder.verify import ExerciseProof, Line, Proof
 
 from .conftest import REPOSITORY
 
@@ -312,17 +315,41 @@ def test_release_writes_and_checks(
 
 @pytest.mark.parametrize(("holds", "code"), [(True, 0), (False, 1)])
 def test_verify_ends_with_whether_the_course_holds(
-    course_folder: Path, monkeypatch: pytest.MonkeyPatch, holds: bool, code: int
+    course_folder: Path, proving: list[Any], monkeypatch: pytest.MonkeyPatch, holds: bool, code: int
 ) -> None:
-    asked: list[Any] = []
-
-    def verify(_course: object, names: list[str], seed: int, workers: int, _console: object) -> bool:
-        asked.append((names, seed, workers))
-        return holds
-
-    monkeypatch.setitem(sys.modules, "autograder.verify", types.SimpleNamespace(verify=verify))  # type: ignore[arg-type]
+    monkeypatch.setattr("autograder.verify.prove", lambda *asked: proving.append(asked[1:4]) or _proofs(holds))
     assert main(["verify", "--seed", "3", "--workers", "2", "--course", str(course_folder)]) == code
-    assert asked == [(["attention"], 3, 2)]
+    assert [(names, seed) for names, _, seed in proving] == [(["attention"], 3)]
+
+
+def test_verify_writes_its_table_and_tells_when_it_is_out_of_step(
+    course_folder: Path, proving: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("autograder.verify.prove", lambda *asked: _proofs(True))
+    table = tmp_path / "matrix.md"
+    command = ["verify", "--seed", "3", "--course", str(course_folder), "--table", str(table)]
+    assert main([*command, "--check"]) == 1
+    assert "is out of step" in capsys.readouterr().out and not table.exists()
+    assert main(command) == 0
+    assert "seed 3" in table.read_text() and "no-scale" in table.read_text()
+    assert main([*command, "--check"]) == 0
+    table.write_text(table.read_text().replace("no-scale", "some-scale"))
+    assert main([*command, "--check"]) == 1
+    assert "some-scale" in table.read_text()
+
+
+@pytest.fixture
+def proving(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """No examiner is started to prove anything."""
+    monkeypatch.setattr("autograder._commands.warm_grader", lambda *asked: contextlib.nullcontext())
+    return []
+
+
+def _proofs(holds: bool) -> list[Any]:
+    """What a small proof has found."""
+    caught = Line(Answer("no-scale", "", "scale"), {"scale": "failed"}, "no-scale", 2.0)
+    return [Proof("attention", [ExerciseProof("project_qkv", 4, [caught])], [] if holds else ["something is wrong"])]
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])

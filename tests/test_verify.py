@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from autograder import verify
+from autograder import killmatrix, verify
 from autograder.catalogue import Answer
 from autograder.grading import Grader
 from tests.engine import ATTENTION, GOOD, GOOD_BODY, PROJECTION, SEED, attention, course
@@ -24,38 +24,96 @@ def prove(grader: Grader, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-u
         correct = {"project_qkv": [Answer("plain", PROJECTION)], ATTENTION: [Answer("plain", right)]}
         monkeypatch.setattr(verify, "known_mistakes", lambda hidden, exercise: mistakes[exercise])
         monkeypatch.setattr(verify, "correct_answers", lambda hidden, exercise: correct[exercise])
-        return verify.prove(course(), "attention", grader, SEED)
+        [proof] = verify.prove(course(), ["attention"], grader, SEED)
+        return proof
 
     return prove_with
 
 
-def test_it_holds_where_mistakes_are_caught_and_named_and_right_answers_pass(prove) -> None:  # type: ignore[no-untyped-def]
+def line_of(proof: verify.Proof) -> verify.Line:
+    [line] = proof.exercises[1].lines
+    return line
+
+
+def shown(proof: verify.Proof) -> str:
+    page = io.StringIO()
+    killmatrix.show([proof], SEED, Console(file=page, width=80))
+    return page.getvalue()
+
+
+def test_mistakes_are_caught_and_named_and_right_answers_pass(prove) -> None:  # type: ignore[no-untyped-def]
     proof = prove()
-    assert proof.holds and proof.correct == 2
-    assert [(line.mistake.id, line.named) for line in proof.lines] == [
-        ("values-before-keys", "values-before-keys"), ("no-scale", "no-scale"),
+    assert not proof.problems and [exercise.correct for exercise in proof.exercises] == [1, 1]
+    assert [line.named for exercise in proof.exercises for line in exercise.lines] == [
+        "values-before-keys", "no-scale",
     ]  # fmt: skip
-    assert f"{ATTENTION}.dtypes" in proof.idle_checks
+    line = line_of(proof)
+    assert (line.caught, line.score, line.problems) == (("scale",), 13.0, ())
+    assert line.outcomes["gradients"] == "skipped"
+    assert proof.exercises[1].caught_once == ["no-scale"]
+
+
+def test_a_check_that_catches_nothing_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
+    proof = prove()
+    assert "dtypes" in proof.exercises[1].idle_checks and not proof.holds
+    assert f"{ATTENTION}: the check dtypes caught no mistake" in shown(proof)
 
 
 def test_a_mistake_that_passes_its_check_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
-    [_, line] = prove(replace(NO_SCALE, caught_by="shapes")).lines
+    line = line_of(prove(replace(NO_SCALE, caught_by="shapes")))
     assert line.problems == ("not caught by shapes, which was passed",)
 
 
 def test_a_mistake_that_gets_another_name_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
-    [_, line] = prove(replace(NO_SCALE, id="scale-by-d")).lines
-    assert line.problems == ("named no-scale",)
+    proof = prove(replace(NO_SCALE, id="scale-by-d"))
+    assert line_of(proof).problems == ("named no-scale",)
+    assert "scale-by-d was named no-scale" in shown(proof)
+
+
+def test_a_mistake_without_a_name_in_the_feedback_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
+    unheard_of = attention(GOOD_BODY.replace("** 0.5", "** 0.25"))
+    assert line_of(prove(replace(NO_SCALE, source=unheard_of))).problems == ("not named",)
+    assert line_of(prove(replace(NO_SCALE, source=unheard_of, named=False))).problems == ()
 
 
 def test_a_correct_answer_without_full_marks_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
     proof = prove(right=NO_SCALE.source)
+    [problem] = proof.exercises[1].problems
+    assert f"the correct answer 'plain' does not pass {ATTENTION}.scale" in problem
+    assert proof.exercises[1].misnamed == [f"the correct answer 'plain' to {ATTENTION} was named no-scale"]
+
+
+def test_the_matrix_fits_a_terminal_and_tells_what_is_wrong(prove) -> None:  # type: ignore[no-untyped-def]
+    page = shown(prove(replace(NO_SCALE, caught_by="shapes")))
+    assert "not caught by shapes" in page.replace("\n", " ") and "this does not hold" in page
+    assert all(len(line) <= 80 for line in page.splitlines())
+
+
+def line(id: str, named: str | None, **outcomes: str) -> verify.Line:
+    return verify.Line(Answer(id, "", "shape"), outcomes, named, 1.5)
+
+
+def a_proof(*lines: verify.Line) -> verify.Proof:
+    return verify.Proof("loss", [verify.ExerciseProof("tag", 4, list(lines), correct=3)])
+
+
+CLEAN = a_proof(
+    line("wide", "wide", shape="failed", values="skipped"), line("off", "off", shape="error", values="failed")
+)
+
+
+def test_the_page_has_a_row_for_each_mistake_and_a_column_for_each_check() -> None:
+    page = killmatrix.page([CLEAN], 7)
+    assert "| mistake | 1 | 2 | left | named |" in page and "Checks: 1 shape, 2 values." in page
+    assert "| wide | X | - | 1.5 | yes |" in page and "| off | X | x | 1.5 | yes |" in page
+    assert "| loss | `tag` | 4 | 2 | 2 | 1 | 3 |" in page and "seed 7" in page
+    assert CLEAN.holds
+
+
+def test_the_naming_table_counts_what_was_named_as_what() -> None:
+    proof = a_proof(
+        line("wide", "wide", shape="failed"), line("off", "wide", shape="failed"), line("mute", None, shape="failed")
+    )
+    row = next(row for row in shown(proof).splitlines() if row.startswith("tag ") and row.split()[1:])
+    assert row.split() == ["tag", "3", "1", "1", "1", "0", "3", "0"]
     assert not proof.holds
-    assert f"the correct answer 'plain' to {ATTENTION} does not pass {ATTENTION}.scale" in proof.problems[0]
-
-
-def test_the_table_fits_a_terminal_and_tells_what_is_wrong(prove) -> None:  # type: ignore[no-untyped-def]
-    page = io.StringIO()
-    verify.show(prove(replace(NO_SCALE, caught_by="shapes")), SEED, Console(file=page, width=80))
-    assert "not caught by shapes" in page.getvalue().replace("\n", " ") and "this does not hold" in page.getvalue()
-    assert all(len(line) <= 80 for line in page.getvalue().splitlines())

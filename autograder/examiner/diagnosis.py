@@ -6,9 +6,12 @@ changed inputs included. A function that equals a correct answer on all of them 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 
 from autograder.channel.codec import Decoder
@@ -24,45 +27,114 @@ COARSE = 3e-2
 
 def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Mistake | None:
     """The known mistake that equals the function whose calls were recorded, or None."""
-    if not calls:
+    recorded = [_Recorded(call) for call in calls]
+    unlike_reference = [one for one in recorded if not _same_call(reference, one)]
+    if not unlike_reference:
         return None
-    for mistake in mistakes:
-        if equals(mistake.answer, calls):
-            return None if equals(reference, calls) else mistake
-    return None
+    # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
+    telling = [unlike_reference[0], *(one for one in recorded if one is not unlike_reference[0])]
+    return next((mistake for mistake in mistakes if _same_calls(mistake.answer, telling)), None)
 
 
 def equals(answer: Answer, calls: Sequence[Call]) -> bool:
     """Whether `answer` does on all recorded calls what the student's function did."""
-    callee = Callee()
-    # The last calls are the most demanding ones: most candidates part from the student's function there.
-    return all(_same_call(answer, callee, call) for call in reversed(calls))
+    return _same_calls(answer, [_Recorded(call) for call in calls])
 
 
-def _same_call(answer: Answer, callee: Callee, call: Call) -> bool:
-    header, blob = call.request
-    ours = _frame(callee.call(answer, header, blob))
-    if not _same_reply(ours, call.reply, call.request):
+Gradients = list[torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a call came to.
+
+    Attributes:
+        raised: the exception's description, or None.
+        restructured: whether the arguments are other objects now.
+        content: all that the reply holds.
+        backwards: of each backward pass, the gradients, or what it raised.
+    """
+
+    raised: Any
+    restructured: Any
+    content: list[Any]
+    backwards: tuple[Gradients | dict[str, Any], ...]
+
+
+class _Asked:
+    """What a call and its backward passes asked, hashable: equal ones ask the same of a function."""
+
+    def __init__(self, call: Call) -> None:
+        self.request, self.backwards = call.request, [request for request, _ in call.backwards]
+        self._key = b"".join(
+            msgspec.json.encode({name: value for name, value in header.items() if name not in _NUMBERS}) + bytes(blob)
+            for header, blob in (self.request, *self.backwards)
+        )
+
+    @functools.cached_property
+    def inputs(self) -> Decoder:
+        """The arguments, decoded once for all replies that refer to them."""
+        return Decoder(*self.request)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self._key == other._key
+
+
+_NUMBERS = ("id", "call", "free", "watch")
+"""What stands in a request without a meaning for the function."""
+
+
+class _Recorded:
+    """A recorded call: what was asked, and what the student's function came to, read once for all candidates."""
+
+    def __init__(self, call: Call) -> None:
+        self.asked = _Asked(call)
+        self.said = _read(call.reply, self.asked, [reply for _, reply in call.backwards])
+
+
+def _same_calls(answer: Answer, recorded: Sequence[_Recorded]) -> bool:
+    return all(_same_call(answer, one) for one in recorded)
+
+
+def _same_call(answer: Answer, recorded: _Recorded) -> bool:
+    ours, theirs = _said(answer, recorded.asked), recorded.said
+    if ours.raised is not None or theirs.raised is not None:
+        return _same_exception(ours.raised, theirs.raised)
+    if ours.restructured != theirs.restructured or not _same(ours.content, theirs.content):
         return False
-    for request, reply in call.backwards:
-        try:
-            replayed = _frame(callee.backward(*request))
-        except (RuntimeError, IndexError):  # there is no such output, or it carries no gradients
-            return False
-        if "raised" in replayed[0] or "raised" in reply[0]:
-            return bool(replayed[0].get("raised") == reply[0].get("raised"))
-        if not _same(read_gradients(replayed), read_gradients(reply)):
-            return False
-    callee.free([header["id"]])
-    return True
+    return all(map(_same_gradients, ours.backwards, theirs.backwards))
 
 
-def _same_reply(ours: Frame, theirs: Frame, request: Frame) -> bool:
-    if "raised" in ours[0] or "raised" in theirs[0]:
-        return _same_exception(ours[0].get("raised"), theirs[0].get("raised"))
-    if ours[0]["restructured"] != theirs[0].get("restructured"):
-        return False
-    return _same(_content(ours, request), _content(theirs, request))
+def _same_gradients(ours: Gradients | dict[str, Any], theirs: Gradients | dict[str, Any]) -> bool:
+    if isinstance(ours, dict) or isinstance(theirs, dict):
+        return _same_exception(ours, theirs)
+    return _same(ours, theirs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _said(answer: Answer, asked: _Asked) -> _Said:
+    # Under one seed every submission is asked the same, until its answers make a difference.
+    callee, (header, blob) = Callee(), asked.request
+    reply = _frame(callee.call(answer, header, blob))
+    return _read(reply, asked, [_backward(callee, request) for request in asked.backwards])
+
+
+def _backward(callee: Callee, request: Frame) -> Frame:
+    try:
+        return _frame(callee.backward(*request))
+    except (RuntimeError, IndexError) as error:  # there is no such output, or it carries no gradients
+        return {"raised": {"bases": [], "text": str(error)}}, b""
+
+
+def _read(reply: Frame, asked: _Asked, backwards: Sequence[Frame]) -> _Said:
+    header, _ = reply
+    if "raised" in header:
+        return _Said(header["raised"], None, [], ())
+    gradients = (reply[0].get("raised") or read_gradients(reply) for reply in backwards)
+    return _Said(None, header.get("restructured"), _content(reply, asked), tuple(gradients))
 
 
 def _same_exception(ours: Any, theirs: Any) -> bool:
@@ -72,11 +144,11 @@ def _same_exception(ours: Any, theirs: Any) -> bool:
     return bool(ours["bases"] == theirs.get("bases") and ours["text"] == theirs.get("text"))
 
 
-def _content(reply: Frame, request: Frame) -> list[Any]:
+def _content(reply: Frame, asked: _Asked) -> list[Any]:
     """All that a reply says, decoded: the result, which of its tensors carry gradients, and the changed inputs."""
-    inputs = Decoder(*request)
+    inputs = asked.inputs
     result, decoder, changed = read_reply(reply, inputs.tensors, inputs.storages)
-    dtype_of = {row["s"]: row["d"] for row in request[0]["tensors"]}
+    dtype_of = {row["s"]: row["d"] for row in asked.request[0]["tensors"]}
     numbers = {storage._cdata: number for number, storage in enumerate(inputs.storages)}
     after = [
         [number := numbers[storage._cdata], _as_tensor(data, dtype_of.get(number, "uint8"))]
