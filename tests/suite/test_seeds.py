@@ -31,8 +31,8 @@ def test_a_correct_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_mistake_that_slips_through_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = replace(SUITE, correct=[], mistakes=[replace(WRONG, caught_by="values")])
-    assert found(monkeypatch, suite) == ["causal_mask, seed 7: floats slips through values, which was passed"]
+    suite = replace(SUITE, correct=[], mistakes=[replace(WRONG, caught_by="shape")])
+    assert found(monkeypatch, suite) == ["causal_mask, seed 7: floats slips through shape, which was passed"]
 
 
 def test_mistakes_that_do_the_same_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
