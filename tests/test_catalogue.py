@@ -70,6 +70,8 @@ def test_the_course_knows_enough_mistakes_and_correct_answers_with_names_of_thei
     enough = {
         "attention": {"project_qkv": (5, 5), "scaled_dot_product_attention": (25, 22)},
         "masking": {"padding_mask": (5, 5), "causal_mask": (5, 5), "masked_attention": (15, 10)},
+        "loss": {"ignore_padding": (4, 4), "sequence_cross_entropy": (12, 10), "tagging_loss": (8, 4)},
+        "multihead": {"split_heads": (5, 5), "merge_heads": (4, 4), "multi_head_attention": (18, 8)},
     }
     counted = [(name, exercise, *least) for name, each in enough.items() for exercise, least in each.items()]
     assert [(name, exercise) for name, exercise, *_ in counted] == [

@@ -20,6 +20,8 @@ from tests.suite.exam import Suite, answer_of
 POINTS = {
     "attention": {"project_qkv": 4, "scaled_dot_product_attention": 16},
     "masking": {"padding_mask": 4, "causal_mask": 4, "masked_attention": 14},
+    "loss": {"ignore_padding": 4, "sequence_cross_entropy": 12, "tagging_loss": 6},
+    "multihead": {"split_heads": 6, "merge_heads": 4, "multi_head_attention": 14},
 }
 SUITES = {
     exercise: Suite.load(assignment, exercise) for assignment, exercises in POINTS.items() for exercise in exercises

@@ -14,6 +14,7 @@ from autograder.suite import (
     Draws,
     Student,
     StudentRaised,
+    ask,
     check,
     expect_close,
     expect_dtype,
@@ -41,7 +42,7 @@ def draw(rng: Draws, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, 
 
 def project(student: Student, x: torch.Tensor, *matrices: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The student's Q, K and V. Copies are passed: a change does not pile up."""
-    return results(student(x.clone(), *(W.clone() for W in matrices)), Q=None, K=None, V=None)
+    return results(ask(student, x, *matrices), Q=None, K=None, V=None)
 
 
 def project_each(student: Student, x: torch.Tensor, *matrices: torch.Tensor) -> tuple[torch.Tensor, ...]:
