@@ -85,11 +85,21 @@ def test_a_correct_but_unusual_answer_earns_full_marks_whatever_it_prints(graded
 def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
     report = graded(answered(**{ATTENTION: attention("weights = Q\nraise KeyError('weights')")}))
     assert re.fullmatch(
-        r"your function, called with (\(3, 4, \d\)(, )?){3} in float32, "
+        r"your function, called with (\w+ \(3, 4, \d\)(, )?){3} in float32, "
         r"raised KeyError: 'weights' \(line 5 of the cell\): `raise KeyError\('weights'\)`",
         first_message(report).replace("(3, 6,", "(3, 4,"),
     )
     assert "error" in outcomes(report)
+
+
+def test_the_same_exception_is_told_once(graded) -> None:
+    body = "if K.dtype == torch.float64:\n    raise KeyError('double')\n" + GOOD_BODY
+    checks = exercise(graded(answered(**{ATTENTION: attention(body)}))).checks
+    first, *others = [check for check in checks if check.outcome == "error"]
+    assert others and first.message and "KeyError" in first.message.render()
+    assert {check.message.render() for check in others if check.message} == {
+        f'the same error as in "{first.title.render()}"'
+    }
 
 
 def test_a_syntax_error_is_told_with_its_line_and_spoils_nothing_else(graded) -> None:

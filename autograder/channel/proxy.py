@@ -7,7 +7,7 @@ the border by a `torch.autograd.Function` whose backward pass asks the other sid
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
@@ -31,7 +31,7 @@ class StudentRaised(Exception):
         message: its text, at most 2,000 characters.
         line: the line of the student's cell where it came from, or None.
         code: the text of that line.
-        called_with: the shapes and the dtype of the tensors that the function was called with, for people.
+        called_with: the tensors that the function was called with, by name, with shapes and dtypes, for people.
     """
 
     def __init__(
@@ -81,18 +81,21 @@ class Student:
         name: the function's name.
         endpoint: the other side.
         watch: forbidden names for the other side to look out for.
+        parameters: what the exercise calls its arguments, in their order; "argument 1" where it is not known.
 
     Attributes:
         calls: every call so far, recorded for the search of known mistakes; none when they were too large.
-        changed_inputs: which arguments a call has changed ("argument 1"), over all calls so far.
+        changed_inputs: the names of the arguments that a call has changed, over all calls so far.
     """
 
-    def __init__(self, name: str, endpoint: Endpoint, watch: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, endpoint: Endpoint, watch: Sequence[str] = (), parameters: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.calls: list[Call] = []
         self.changed_inputs: list[str] = []
         self._endpoint = endpoint
-        self._watch = list(watch)
+        self._watch, self._parameters = list(watch), list(parameters)
         self._freed: list[int] = []
         self._number = 0
         self._room = MAX_RECORDED
@@ -132,7 +135,7 @@ class Student:
             overwrite(storage, data)
         decoder.check_bools()
         self._record(self.calls, call, request, reply)
-        self._note_changes(args, kwargs, changed, reply[0])
+        self._note_changes(self._labelled(args, kwargs), changed, reply[0])
         self._raise_what_was_raised(reply[0], call)
         outputs = _differentiable_outputs(result, decoder, encoder.tensors)
         if torch.is_grad_enabled() and outputs:
@@ -178,18 +181,32 @@ class Student:
         if "forbidden" in header:
             raise ForbiddenCalled(_first_sighting(header["forbidden"]))
         if "raised" in header:
-            _raise(header["raised"], _described(call.request[0]["tensors"]))
+            _raise(header["raised"], self._described(call.request[0]))
 
-    def _note_changes(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], changed: list[Any], header: dict[str, Any]
-    ) -> None:
+    def _note_changes(self, arguments: Iterator[tuple[str, Any]], changed: list[Any], header: dict[str, Any]) -> None:
         touched = {storage._cdata for storage, _ in changed}
-        named = [(f"argument {place + 1}", value) for place, value in enumerate(args)] + list(kwargs.items())
-        for label, value in named:
+        for label, value in arguments:
             if any(tensor.untyped_storage()._cdata in touched for tensor in _tensors(value)):
                 self.changed_inputs.append(label)
         if header.get("restructured") and not touched:
             self.changed_inputs.append("the shape of an argument")
+
+    def _labelled(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Arguments with their names."""
+        for place, value in enumerate(args):
+            yield self._parameters[place] if place < len(self._parameters) else f"argument {place + 1}", value
+        yield from kwargs.items()
+
+    def _described(self, request: dict[str, Any]) -> str:
+        """The tensors of a request, as a person would write them: "Q (3, 4, 5), K (3, 6, 5) in float64"."""
+        rows = request["tensors"]
+        shapes = [
+            f"{label} {tuple(rows[number]['n'])}"
+            for label, tree in self._labelled(request["args"]["v"], dict(request["kwargs"]["v"]))
+            for number in _numbers(tree)
+        ]
+        dtypes = ", ".join(dict.fromkeys(row["d"] for row in rows))
+        return f"{', '.join(shapes)} in {dtypes}" if rows else ""
 
     def _take_freed(self) -> list[int]:
         freed, self._freed = self._freed, []
@@ -296,11 +313,15 @@ def _raise(raised: Any, called_with: str) -> NoReturn:
     )
 
 
-def _described(rows: Sequence[dict[str, Any]]) -> str:
-    """The tensors of a request, as a person would write them: "(3, 4, 5), (3, 6, 5) in float64"."""
-    shapes = ", ".join(str(tuple(row["n"])) for row in rows)
-    dtypes = ", ".join(dict.fromkeys(row["d"] for row in rows))
-    return f"{shapes} in {dtypes}" if rows else ""
+def _numbers(tree: Any) -> Iterator[int]:
+    """The numbers of the tensors in a value's tree (see `Encoder.value`)."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from _numbers(item)
+    elif isinstance(tree, dict) and tree["t"] == "tensor":
+        yield tree["i"]
+    elif isinstance(tree, dict):
+        yield from _numbers(tree.get("v", []))
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

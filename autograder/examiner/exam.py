@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -93,7 +93,7 @@ class _Exam:
         self._job, self._exercise, self._plugin, self._session = job, exercise, plugin, session
         self._seconds = seconds
         self._suite: Suite = plugin.suites[job.assignment, exercise.id]
-        self._student = Student(exercise.id, session, exercise.forbidden)
+        self._student = Student(exercise.id, session, exercise.forbidden, self._suite.parameters)
 
     def report(self) -> ExerciseReport:
         """Examine the exercise."""
@@ -155,7 +155,7 @@ class _Exam:
             check = self._run_check(item, passed)
             if check.outcome == "passed":
                 passed.add(check.id)
-            checks.append(check)
+            checks.append(_told_before(check, checks))
             if check.outcome == "forbidden":
                 return self._all_alike(Verdict("forbidden", check.message))
         return checks
@@ -214,6 +214,21 @@ def _report(item: pytest.Function, verdict: Verdict) -> CheckReport:
         message=verdict.message,
         hint=message(spec.hint) if verdict.ask_check else verdict.hint,
     )
+
+
+def _told_before(check: CheckReport, before: Sequence[CheckReport]) -> CheckReport:
+    """The check, which only refers to an earlier one where the same exception has been told there."""
+    raised = _exception(check)
+    first = next((other for other in before if raised is not None and _exception(other) == raised), None)
+    if first is None:
+        return check
+    return replace(check, message=message(N_('the same error as in "{title}"'), title=first.title), hint=None)
+
+
+def _exception(check: CheckReport) -> tuple[object, object] | None:
+    """What was raised, and where; shapes of the arguments apart."""
+    args = check.message.args if check.message else {}
+    return (args["what"], args["where"]) if check.outcome == "error" and "what" in args else None
 
 
 def _waiting_for(title: str) -> Verdict:

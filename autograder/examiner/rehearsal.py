@@ -42,7 +42,7 @@ def rehearse(plugin: SuitePlugin) -> None:
         CourseError: one does not pass it.
     """
     for suite in plugin.suites.values():
-        student = Student(suite.exercise, SameProcess(suite.reference))
+        student = Student(suite.exercise, SameProcess(suite.reference), parameters=suite.parameters)
         for item in suite.items:
             raised = plugin.run(item, student, SEED)
             if raised is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,11 @@ class Suite:
     def reference(self) -> Answer:
         """A correct answer, for telling a mistake from none."""
         return next(correct.answer for correct in self.correct if correct.answer is not None)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What the exercise calls its arguments."""
+        return tuple(inspect.signature(self.reference).parameters)
 
 
 def spec_of(item: pytest.Function) -> CheckSpec:

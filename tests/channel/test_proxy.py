@@ -92,6 +92,22 @@ def test_an_input_changed_in_place_is_changed_here_and_noted() -> None:
     assert answer.changed_inputs == ["argument 1"]
 
 
+def test_arguments_are_called_by_the_names_of_the_exercise_where_these_are_known() -> None:
+    def answer(q: Tensor, ks: list[Tensor], *rest: Tensor, scale: Tensor) -> None:
+        for x in (q, *rest, scale):
+            x.add_(1)
+        raise ValueError("no")
+
+    called = Student("answer", InProcess(answer), parameters=("query", "keys"))
+    with pytest.raises(StudentRaised) as raised:
+        keys = [torch.zeros(2, 3), torch.zeros(4, 3)]
+        called(torch.zeros(1, 3), keys, torch.zeros(5, dtype=torch.int64), scale=torch.zeros(()))
+    assert called.changed_inputs == ["query", "argument 3", "scale"]
+    assert raised.value.called_with == (
+        "query (1, 3), keys (2, 3), keys (4, 3), argument 3 (5,), scale () in float32, int64"
+    )
+
+
 def test_an_untouched_input_is_not_noted() -> None:
     answer = student(attend)
     answer(leaf(2, 2), leaf(2, 2), leaf(2, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,9 +58,15 @@ class Suite:
             list(_correct(correct)),
         )
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What the exercise calls its arguments."""
+        reference = next(correct.answer for correct in self.correct if correct.answer)
+        return tuple(inspect.signature(reference).parameters)
+
     def exam(self, answer: Answer, seed: int, alone: str | None = None) -> Outcome:
         """Run the checks in their order, as the engine does; all of them, or one alone, whatever it needs."""
-        student = Student(self.exercise, SameProcess(answer))
+        student = Student(self.exercise, SameProcess(answer), parameters=self.parameters)
         outcomes: dict[str, str] = {}
         messages = {}
         for id, (spec, test) in self.checks.items():
