@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,17 @@ KERNELS = {
 }
 """What torch's own fused kernels for a finished article begin with, where that is not the article's name."""
 
-ATTENTION = "scaled_dot_product_attention"
+OPERATORS = {
+    "scaled_dot_product_attention": "CompositeImplicitAutograd",
+    "cross_entropy_loss": "CompositeImplicitAutograd",
+    "nll_loss_forward": "CPU",
+    "nll_loss2d_forward": "CPU",
+}
+"""The operators that are watched below Python too, each with where its kernel is registered.
+
+Every negative log-likelihood of class indices ends in one of the last two; one of class probabilities goes no further
+than ``cross_entropy_loss``.
+"""
 
 Sighting = tuple[str, int | None]
 
@@ -53,31 +64,21 @@ def watching(names: Sequence[str], is_cell: Callable[[str], bool]) -> Iterator[l
 def watch_dispatcher() -> None:
     """Notice calls below Python too, in this process for good: from scripted code, other threads, a disabled mode.
 
-    The operator's own kernel is replaced by one that notes the call and goes on with torch's plain formula.
+    An operator's own kernel is replaced by one that notes the call and goes on with it, so that results, gradients and
+    errors stay those of torch wherever the operator is allowed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced, which is the point
-        _dispatcher.impl(ATTENTION, _noted_attention, "CompositeImplicitAutograd")
+        for operator, key in OPERATORS.items():
+            # By the key that looks it up: an alias such as CompositeImplicitAutograd has no kernels of its own.
+            kernel = torch.library.get_kernel(f"aten::{operator}", "CPU")
+            _dispatcher.impl(operator, partial(_noted, operator, kernel), key, with_keyset=True)
 
 
-def _noted_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    if _watch is not None:
-        _watch.note_operator(ATTENTION)
-    plain = torch.ops.aten._scaled_dot_product_attention_math
-    output: torch.Tensor = plain(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )[0]
-    return output
+def _noted(operator: str, kernel: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+    if (watch := _watch) is not None:
+        watch.note_call(operator)
+    return kernel.call_boxed(keys, *args, **kwargs)
 
 
 class _Watch(TorchFunctionMode):
@@ -90,17 +91,15 @@ class _Watch(TorchFunctionMode):
         self._stems = last | {KERNELS[stem]: name for stem, name in last.items() if stem in KERNELS}
         self._classes = {target: name for name in names if isinstance(target := _resolve(name), type)}
 
-    def note_operator(self, operator: str) -> None:
-        """An operator is called, by whomever."""
-        if operator in self._stems:
-            self._note(self._stems[operator])
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        called = str(getattr(func, "__name__", "")).partition(".")[0].lstrip("_")
+    def note_call(self, called: str) -> None:
+        """A function or an operator of that name is called, by whomever."""
         for stem, name in self._stems.items():
-            if called.startswith(stem):
+            if called.lstrip("_").startswith(stem):
                 self._note(name)
                 break
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.note_call(str(getattr(func, "__name__", "")))
         return func(*args, **(kwargs or {}))
 
     def before_module(self, module: torch.nn.Module, args: Any) -> None:

@@ -5,12 +5,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from autograder.channel.proxy import ForbiddenCall
+from autograder.course import load_course
 from autograder.examiner.forbidden import find_forbidden
+from tests.courses import REPOSITORY
 
+COURSE = load_course(REPOSITORY)
+LOSSES = COURSE.forbidden_names("loss", "sequence_cross_entropy")
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 MODULE = "torch.nn.MultiheadAttention"
 NAMES = [SDPA, "torch.nn.functional.multi_head_attention_forward", MODULE]
@@ -18,7 +23,7 @@ NAMES = [SDPA, "torch.nn.functional.multi_head_attention_forward", MODULE]
 HEAD = "import torch, math, importlib\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch import nn as net\n"
 
 
-def found(*cells: str, names: list[str] = NAMES) -> ForbiddenCall | None:
+def found(*cells: str, names: Sequence[str] = NAMES) -> ForbiddenCall | None:
     return find_forbidden([HEAD, *cells], "answer", names)
 
 
@@ -182,6 +187,120 @@ INNOCENT = {
 @pytest.mark.parametrize("name", INNOCENT)
 def test_what_the_answer_does_not_call_is_no_offence(name: str) -> None:
     assert found(*INNOCENT[name]) is None
+
+
+COUNTERPARTS = {
+    "scaled_dot_product_attention": ["cross_entropy", "nll_loss", "linear_cross_entropy"],
+    "MultiheadAttention": ["CrossEntropyLoss", "NLLLoss", "LinearCrossEntropyLoss"],
+}
+
+
+def with_losses(ways: dict[str, list[str]]) -> list[object]:
+    """The same cells, each with a loss in the place of attention."""
+    return [
+        pytest.param(loss, [cell.replace(attention, loss) for cell in cells], id=f"{name}-{loss}")
+        for name, cells in ways.items()
+        for attention, losses in COUNTERPARTS.items()
+        for loss in losses
+        if any(attention in cell for cell in cells)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loss", "cells"), with_losses({name: [answer(body)] for name, body in BODIES.items()} | REACHED)
+)
+def test_a_loss_is_found_by_whatever_way_attention_is(loss: str, cells: list[str]) -> None:
+    call = found(*cells, names=LOSSES)
+    assert call is not None
+    assert call.name.rpartition(".")[2] == loss
+
+
+@pytest.mark.parametrize(("loss", "cells"), with_losses(INNOCENT))
+def test_a_loss_that_the_answer_does_not_call_is_no_offence_either(loss: str, cells: list[str]) -> None:
+    assert found(*cells, names=LOSSES) is None
+
+
+LOSS_CALLS = {
+    "F.cross_entropy(q, k)": "functional.cross_entropy",
+    "getattr(F, 'cross_' + 'entropy')(q, k)": "functional.cross_entropy",
+    "getattr(F, f\"{'cross'}_entropy\")(q, k)": "functional.cross_entropy",
+    "importlib.import_module('torch.nn.functional').cross_entropy(q, k)": "functional.cross_entropy",
+    "torch._C._nn.cross_entropy_loss(q, k)": "functional.cross_entropy",
+    "torch.ops.aten.cross_entropy_loss.default(q, k)": "functional.cross_entropy",
+    "torch.vmap(F.cross_entropy)(q, k)": "functional.cross_entropy",
+    "F.nll_loss(q.log_softmax(-1), k)": "functional.nll_loss",
+    "torch._C._nn.nll_loss(q, k)": "functional.nll_loss",
+    "torch._C._nn.nll_loss_nd(q, k)": "functional.nll_loss",
+    "torch._C._nn.nll_loss2d(q, k)": "functional.nll_loss",
+    "torch.ops.aten.nll_loss_forward(q, k, None, 1, -100)[0]": "functional.nll_loss",
+    "torch.ops.aten.nll_loss2d_forward.default(q, k, None, 1, -100)[0]": "functional.nll_loss",
+    "torch._refs.nn.functional.nll_loss(q, k)": "functional.nll_loss",
+    "torch._decomp.decompositions._nll_loss_forward(q, k, None, 1, -100)[0]": "functional.nll_loss",
+    "F.linear_cross_entropy(q, v, k)": "functional.linear_cross_entropy",
+    "nn.modules.linear_cross_entropy._linear_cross_entropy_batch_chunked(q, k)": "functional.linear_cross_entropy",
+    "nn.CrossEntropyLoss(ignore_index=0)(q, k)": "CrossEntropyLoss",
+    "nn.CrossEntropyLoss.forward(v, q, k)": "CrossEntropyLoss",
+    "nn.modules.loss.CrossEntropyLoss()(q, k)": "CrossEntropyLoss",
+    "torch.jit.script(nn.CrossEntropyLoss())(q, k)": "CrossEntropyLoss",
+    "net.NLLLoss()(q, k)": "NLLLoss",
+    "nn.NLLLoss2d()(q, k)": "NLLLoss",
+    "nn.LinearCrossEntropyLoss(4, 5)(q, k)": "LinearCrossEntropyLoss",
+}
+
+
+@pytest.mark.parametrize("call", LOSS_CALLS)
+def test_every_form_of_a_finished_cross_entropy_is_found(call: str) -> None:
+    expected = ForbiddenCall(f"torch.nn.{LOSS_CALLS[call]}", 3)
+    assert found(answer(f"x = 1\nreturn {call}"), names=LOSSES) == expected
+    helper = f"def helper(q, k, v):\n    return {call}"
+    assert found(helper, answer("x = 1\nreturn helper(q, k, v)"), names=LOSSES) == expected
+
+
+ACCEPTED_LOSSES = [
+    "-F.log_softmax(q, -1).gather(-1, k[..., None]).mean()",
+    "(q.logsumexp(-1) - torch.take_along_dim(q, k[..., None], -1)[..., 0]).mean()",
+    "-(F.one_hot(k, 5) * torch.log_softmax(q, -1)).sum()",
+    "F.kl_div(F.log_softmax(q, -1), F.one_hot(k, 5).float(), reduction='batchmean')",
+    "nn.KLDivLoss()(nn.LogSoftmax(-1)(q), v)",
+    "-torch.distributions.Categorical(logits=q).log_prob(k).mean()",
+    "F.binary_cross_entropy(q, k) + F.binary_cross_entropy_with_logits(q, k) + torch.binary_cross_entropy_with_logits(q, k)",
+    "F.gaussian_nll_loss(q, k, v) + F.poisson_nll_loss(q, k) + torch.poisson_nll_loss(q, k, True, False, 1, 1)",
+    "nn.GaussianNLLLoss()(q, k, v) + nn.PoissonNLLLoss()(q, k) + nn.BCELoss()(q, k)",
+    "F.multi_margin_loss(q, k) + F.ctc_loss(q, k, v, v)",
+    "nll_loss(q, k)",
+    "cross_entropy(q, k)",
+    "Losses.cross_entropy(q, k) + Losses().nll_loss(q, k)",
+    "CrossEntropyLoss()(q, k)",
+    "[nll_loss for nll_loss in q][0]",
+    "dict(cross_entropy=q)['cross_entropy']",
+]
+
+
+@pytest.mark.parametrize("call", ACCEPTED_LOSSES)
+def test_accepted_ways_and_look_alikes_of_a_cross_entropy_are_no_offence(call: str) -> None:
+    own = (
+        "def nll_loss(q, k):\n    'Like F.nll_loss.'\n    return -q.gather(1, k)\n"
+        "cross_entropy = lambda q, k: nll_loss(q.log_softmax(-1), k)  # as F.cross_entropy does\n"
+        "class Losses:\n    cross_entropy = nll_loss = staticmethod(nll_loss)\n"
+        "class CrossEntropyLoss(nn.Module):\n    def forward(self, q, k):\n        return nll_loss(q, k)\n"
+    )
+    compared = "assert torch.allclose(answer(q, k, v), F.cross_entropy(q, k))\nnll_loss(q, k) - F.nll_loss(q, k)"
+    assert found(own, answer(f"nll = 0\nreturn nll + {call}"), compared, names=LOSSES) is None
+
+
+def test_a_finished_loss_and_attention_may_be_used_where_only_multi_head_attention_is_forbidden() -> None:
+    names = COURSE.forbidden_names("loss", "tagging_loss")
+    losses = " + ".join(LOSS_CALLS)
+    assert found(answer(f"return F.scaled_dot_product_attention(q, k, v) + {losses}"), names=names) is None
+    assert (
+        found(answer("return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)"), names=names) is None
+    )
+    for call, name in {
+        "F.multi_head_attention_forward": "functional.multi_head_attention_forward",
+        "nn.MultiheadAttention": "MultiheadAttention",
+    }.items():
+        assert found(answer(f"return {call}(q, k, v)"), names=names) == ForbiddenCall(f"torch.nn.{name}", 2)
+        assert found(answer(f"return {call}(q, k, v)"), names=[SDPA]) is None
 
 
 def test_the_name_and_the_answer_s_own_line_are_told() -> None:

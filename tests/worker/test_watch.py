@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from autograder.course import load_course
+from autograder.worker import watch
 from autograder.worker.watch import watching
+from tests.courses import REPOSITORY
 
+COURSE = load_course(REPOSITORY)
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 FORWARD = "torch.nn.functional.multi_head_attention_forward"
 MODULE = "torch.nn.MultiheadAttention"
 NAMES = [SDPA, FORWARD, MODULE]
+CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
+NLL = "torch.nn.functional.nll_loss"
+LINEAR = "torch.nn.functional.linear_cross_entropy"
+LOSSES = COURSE.forbidden_names("loss", "sequence_cross_entropy")
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
 
@@ -21,9 +33,14 @@ MHA = "mha = nn.MultiheadAttention(4, 2, batch_first=True).eval()\nx = torch.one
 NO_GRAD = "def no_grad(f, *args):\n    with torch.no_grad():\n        return f(*args)\n"
 
 
-def sightings(*cells: str, names: list[str] = NAMES) -> list[tuple[str, int | None]]:
+LOGITS = (
+    "x, t = torch.eye(4)[:3], torch.arange(3)\npixels, labels = torch.ones(1, 2, 3, 3), torch.ones(1, 3, 3).long()\n"
+)
+
+
+def sightings(*cells: str, names: Sequence[str] = NAMES) -> list[tuple[str, int | None]]:
     """What is seen of the last cell's `answer(q, k, v)`; all cells share a namespace, as in a notebook."""
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"__name__": "cells"}
     for number, source in enumerate(cells):
         exec(compile(source, f"<cell {number}>", "exec"), space)
     q = torch.ones(1, 2, 3, 4)
@@ -111,6 +128,85 @@ def test_ordinary_correct_answers_are_not_seen(body: str) -> None:
     assert seen == []
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("F.cross_entropy(x, t)", CROSS_ENTROPY),
+        ("F.cross_entropy(x, x.softmax(-1))", CROSS_ENTROPY),
+        ("getattr(F, 'cross_' + 'entropy')(x, t)", CROSS_ENTROPY),
+        ("torch._C._nn.cross_entropy_loss(x, t)", CROSS_ENTROPY),
+        ("torch.ops.aten.cross_entropy_loss.default(x, t)", CROSS_ENTROPY),
+        ("torch.vmap(F.cross_entropy)(x, t)", CROSS_ENTROPY),
+        ("torch.func.grad(F.cross_entropy)(x, t)", CROSS_ENTROPY),
+        ("eval('F.cross_' + 'entropy')(x, t)", CROSS_ENTROPY),
+        ("nn.CrossEntropyLoss.forward(nn.CrossEntropyLoss(), x, t)", CROSS_ENTROPY),
+        ("nn.CrossEntropyLoss()(x, t)", "torch.nn.CrossEntropyLoss"),
+        ("type('Mine', (nn.CrossEntropyLoss,), {})()(x, t)", "torch.nn.CrossEntropyLoss"),
+        ("F.nll_loss(x, t)", NLL),
+        ("F.nll_loss(pixels, labels)", NLL),
+        ("torch._C._nn.nll_loss(x, t)", NLL),
+        ("torch._C._nn.nll_loss(x, t, out=torch.empty(0))", NLL),
+        ("torch._C._nn.nll_loss_nd(x, t)", NLL),
+        ("torch._C._nn.nll_loss2d(pixels, labels)", NLL),
+        ("torch.ops.aten.nll_loss_forward(x, t, None, 1, -100)", NLL),
+        ("torch.ops.aten.nll_loss2d_forward.default(pixels, labels, None, 1, -100)", NLL),
+        ("nn.NLLLoss()(x, t)", "torch.nn.NLLLoss"),
+        ("nn.NLLLoss2d()(pixels, labels)", "torch.nn.NLLLoss"),
+        ("F.linear_cross_entropy(x, x, t[:3] % 3)", LINEAR),
+        ("F.linear_cross_entropy(x, x, t, options=nn.LinearCrossEntropyOptions())", LINEAR),
+        ("nn.LinearCrossEntropyLoss(4, 5)(x, t)", "torch.nn.LinearCrossEntropyLoss"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:`NLLLoss2d` has been deprecated")
+def test_a_finished_cross_entropy_is_seen_with_its_name_and_line(call: str, name: str) -> None:
+    source = f"def answer(q, k, v):\n    y = 1\n    return {call}"
+    assert sightings(HEAD + LOGITS, source, names=LOSSES)[0] == (name, 3)
+
+
+OWN_LOSS = (
+    "def nll_loss(x, t):\n    return -x.log_softmax(-1).gather(1, t[:, None]).mean()\n"
+    "cross_entropy = torch.jit.trace(nll_loss, (x, t))\n"
+    "class CrossEntropyLoss(nn.Module):\n    def forward(self, x, t):\n        return nll_loss(x, t)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nll_loss(x, t)",
+        "cross_entropy(x, t)",
+        "CrossEntropyLoss()(x, t)",
+        "-F.log_softmax(x, -1)[torch.arange(3), t].mean()",
+        "(x.logsumexp(-1) - x.gather(1, t[:, None])[:, 0]).mean()",
+        "-(F.one_hot(t, 4) * F.log_softmax(x, -1)).sum()",
+        "F.kl_div(F.log_softmax(x, -1), F.one_hot(t, 4).float(), reduction='batchmean')",
+        "nn.KLDivLoss(reduction='sum')(nn.LogSoftmax(-1)(x), F.one_hot(t, 4).float())",
+        "-torch.distributions.Categorical(logits=x).log_prob(t).mean()",
+        "torch.vmap(lambda x, t: x.logsumexp(-1) - x.gather(0, t))(x, t)",
+        "F.binary_cross_entropy(x.sigmoid(), x)",
+        "F.binary_cross_entropy_with_logits(x, x)",
+        "F.gaussian_nll_loss(x, x, x.exp())",
+        "F.poisson_nll_loss(x, x)",
+        "nn.GaussianNLLLoss()(x, x, x.exp()) + nn.PoissonNLLLoss()(x, x) + nn.BCELoss()(x, x)",
+        "F.multi_margin_loss(x, t)",
+    ],
+)
+def test_accepted_ways_and_look_alikes_of_a_cross_entropy_are_not_seen(call: str, dispatcher: None) -> None:
+    assert sightings(HEAD + LOGITS + OWN_LOSS, f"def answer(q, k, v):\n    return {call}", names=LOSSES) == []
+
+
+def test_a_finished_loss_and_attention_may_be_used_where_only_multi_head_attention_is_forbidden(
+    dispatcher: None,
+) -> None:
+    names = COURSE.forbidden_names("loss", "tagging_loss")
+    allowed = "F.cross_entropy(x, t) + F.scaled_dot_product_attention(q, k, v).sum() + nn.NLLLoss()(x, t)"
+    assert sightings(HEAD + LOGITS, f"def answer(q, k, v):\n    return {allowed}", names=names) == []
+    for call, name in {"mha(x, x, x)": MODULE, "mha.forward(x, x, x)": FORWARD}.items():
+        assert sightings(HEAD + MHA, f"def answer(q, k, v):\n    {call}", names=names)[0] == (name, 2)
+    weights = "mha(x, x, x, need_weights=True)"
+    assert sightings(HEAD + MHA, f"def answer(q, k, v):\n    {weights}", names=[SDPA]) == []
+
+
 def test_only_the_names_that_were_given_are_looked_out_for() -> None:
     source = "def answer(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)"
     assert sightings(HEAD, source, names=["torch.bmm"]) == []
@@ -139,3 +235,117 @@ def test_nothing_is_seen_after_the_block_even_if_it_raised() -> None:
 def test_a_thousand_calls_are_noted_ten_times_at_most() -> None:
     loop = "def answer(q, k, v):\n    for _ in range(50):\n        F.scaled_dot_product_attention(q, k, v)"
     assert len(sightings(HEAD, loop)) == 10
+
+
+@contextmanager
+def dispatched() -> Iterator[None]:
+    """Let the dispatcher be watched inside the block alone, where a worker has it watched for good."""
+    with pytest.MonkeyPatch.context() as patch, torch.library._scoped_library("aten", "IMPL") as library:
+        patch.setattr(watch, "_dispatcher", library)
+        watch.watch_dispatcher()
+        yield
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[None]:
+    with dispatched():
+        yield
+
+
+BELOW = {
+    "F.scaled_dot_product_attention(q, k, v)": SDPA,
+    "F.cross_entropy(x, t)": CROSS_ENTROPY,
+    "F.cross_entropy(x, x.softmax(-1))": CROSS_ENTROPY,
+    "F.nll_loss(x, t)": NLL,
+    "F.nll_loss(pixels, labels)": NLL,
+    "torch.ops.aten.nll_loss_forward(x, t, None, 1, -100)[0]": NLL,
+    "nn.CrossEntropyLoss().forward(x, t)": CROSS_ENTROPY,
+    "F.linear_cross_entropy(x, x, t)": CROSS_ENTROPY,
+}
+AROUND = {
+    "traced": (
+        "traced = torch.jit.trace(lambda q, k, v, x, pixels: {}, (*[torch.ones(1, 2, 3, 4)] * 3, x, pixels))",
+        "traced(q, k, v, x, pixels)",
+    ),
+    "without_modes": (
+        "def bare(q, k, v):\n    with torch._C.DisableTorchFunction():\n        return {}",
+        "bare(q, k, v)",
+    ),
+    "thread": (
+        "from concurrent.futures import ThreadPoolExecutor\ndef work(q, k, v):\n    return {}",
+        "ThreadPoolExecutor(1).submit(work, q, k, v).result()",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("way", AROUND)
+@pytest.mark.parametrize("call", BELOW)
+def test_a_call_that_python_does_not_show_is_seen_in_the_dispatcher(call: str, way: str, dispatcher: None) -> None:
+    helper, answer = AROUND[way]
+    cells = (HEAD + LOGITS, helper.format(call), f"def answer(q, k, v):\n    return {answer}")
+    found = sightings(*cells, names=[*LOSSES, *NAMES])
+    assert found[0] == (BELOW[call], {"traced": 2, "without_modes": 2, "thread": 3}[way])
+    assert sightings(*cells, names=["torch.bmm"]) == []
+
+
+def losses() -> Iterator[tuple[Callable[..., torch.Tensor], torch.Tensor, torch.Tensor, dict[str, Any]]]:
+    """Every form of a loss, with its logits, targets and options; some are errors."""
+    generator = torch.Generator().manual_seed(0)
+    class_weights = torch.rand(5, generator=generator)
+    for shape in ((5,), (3, 5), (3, 5, 2), (3, 5, 2, 4), (2, 5, 3, 2, 2), (0, 5)):
+        classes = min(len(shape) - 1, 1)
+        x = torch.randn(shape, generator=generator)
+        t = torch.randint(5, shape[:classes] + shape[classes + 1 :], generator=generator)
+        for reduction, weight, ignored in product(("none", "mean", "sum"), (None, class_weights), (-100, 2)):
+            options = {"reduction": reduction, "weight": weight, "ignore_index": ignored}
+            yield F.nll_loss, x, t, options
+            for target, smoothing in product((t, t + 1, x.softmax(classes)), (0.0, 0.1)):
+                yield F.cross_entropy, x, target, {**options, "label_smoothing": smoothing}
+    for targets, options in (
+        (torch.zeros(2, 3).long(), {}),  # the classes stand last
+        (torch.zeros(2, 5), {}),
+        (torch.zeros(2, 5).int(), {}),
+        (torch.zeros(2, 5).long(), {"label_smoothing": 2.0}),
+        (torch.zeros(2, 5).long(), {"weight": torch.ones(5)}),
+    ):
+        yield F.cross_entropy, torch.randn(2, 3, 5, generator=generator), targets, options
+
+
+def outcome(
+    loss: Callable[..., torch.Tensor], logits: torch.Tensor, targets: torch.Tensor, options: dict[str, Any]
+) -> list[torch.Tensor | str]:
+    """Result, gradient, gradient of the gradient and their node; or the error."""
+    logits = logits.clone().requires_grad_()
+    try:
+        result = loss(logits, targets, **options)
+        (gradient,) = torch.autograd.grad(result.square().sum(), logits, create_graph=True)
+        (second,) = torch.autograd.grad(gradient.square().sum(), logits)
+    except (RuntimeError, IndexError, ValueError) as error:
+        return [repr(error)]
+    return [result.detach(), gradient.detach(), second, str(result.grad_fn)[:20]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_watching_the_dispatcher_changes_no_result_gradient_or_error() -> None:
+    asked = list(losses())
+    native = [outcome(*one) for one in asked]
+    with dispatched():
+        watched = [outcome(*one) for one in asked]
+    assert 10 < sum(len(one) == 1 for one in native) < len(native) / 2, "errors and results both"
+    for one, other in zip(native, watched, strict=True):
+        assert [item for item in one if isinstance(item, str)] == [item for item in other if isinstance(item, str)]
+        tensors = [[item for item in both if isinstance(item, torch.Tensor)] for both in (one, other)]
+        torch.testing.assert_close(*tensors, rtol=0, atol=0, equal_nan=True)
+
+
+def test_watching_the_dispatcher_leaves_attention_as_it_is() -> None:
+    q = torch.randn(2, 3, 4, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    native = F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3)
+    with dispatched():
+        watched = F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3)
+        with pytest.raises(RuntimeError, match="attn_mask dtype"):
+            F.scaled_dot_product_attention(q, q, q, attn_mask=torch.ones(4, 4).long())
+    assert torch.equal(native, watched)
+    assert type(native.grad_fn) is type(watched.grad_fn)
+    assert torch.equal(*[torch.autograd.grad(one.sum(), q)[0] for one in (native, watched)])

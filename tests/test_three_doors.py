@@ -1,0 +1,93 @@
+"""Every lesson, solved and untouched, by all three doors: ``check``, ``grade`` and ``nbgrader autograde``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import courses
+from tests.engine import course
+
+POINTS = {"attention": 20, "masking": 22, "loss": 22, "multihead": 24}
+"""What each lesson is worth."""
+
+EXPECTED = {("solved", name): points for name, points in POINTS.items()} | {("untouched", name): 0 for name in POINTS}
+
+# One process for all assignments, as formgrader's server is one: each command of nbgrader's would warm up anew.
+AUTOGRADE = """
+import sys
+from nbgrader.apps import NbGrader, NbGraderAPI
+app = NbGrader()
+app.load_config_file()
+api = NbGraderAPI(config=app.config)
+for name in sys.argv[1:]:
+    api.generate_assignment(name, create=True)
+    for student in ("solved", "untouched"):
+        done = api.autograde(name, student)
+        assert done["success"], done
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The course, with two students: one handed in the instructor's solutions, one what everybody got."""
+    root = courses.copy_course(tmp_path_factory.mktemp("doors") / "course")
+    for student, folder in (("solved", "source"), ("untouched", "release")):
+        for name in POINTS:
+            there = root / "submitted" / student / name
+            there.mkdir(parents=True)
+            shutil.copy(root / folder / name / f"{name}.ipynb", there)
+    return root
+
+
+def test_these_are_the_lessons_of_the_course() -> None:
+    assert set(course().assignments) == set(POINTS)
+
+
+def test_check_gives_full_marks_to_each_solution_and_nothing_to_an_untouched_notebook(root: Path) -> None:
+    files = {key: f"submitted/{key[0]}/{key[1]}/{key[1]}.ipynb" for key in EXPECTED}
+    done = courses.run("autograder", "check", "--json", *files.values(), folder=root, home=root.with_name("home"))
+    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert {key: report["score"] for key, report in zip(files, reports, strict=True)} == EXPECTED
+    assert done.returncode == 1
+
+
+def test_grade_does_too(root: Path) -> None:
+    home = root.with_name("home")
+    done = courses.run("autograder", "grade", "--workers", "2", "--into", "ours", folder=root, home=home)
+    assert done.returncode == 0, done.stdout
+    assert scores(root, "--into", "ours") == EXPECTED
+
+
+def test_nbgrader_autograde_does_too(root: Path) -> None:
+    home = root.with_name("home")
+    done = subprocess.run(
+        [sys.executable, "-c", AUTOGRADE, *POINTS],
+        cwd=root,
+        env=courses.environment(home) | {"PATH": f"{courses.COMMANDS}:{courses.SYSTEM_PATH}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert scores(root) == EXPECTED
+
+
+def scores(root: Path, *into: str) -> dict[tuple[str, str], float]:
+    """What stands in a gradebook."""
+    done = courses.run("autograder", "export", "--format", "json", *into, folder=root, home=root.with_name("home"))
+    assert done.returncode == 0, done.stdout
+    return dict(_scores(json.loads(done.stdout)["rows"]))
+
+
+def _scores(rows: list[dict[str, object]]) -> Iterator[tuple[tuple[str, str], float]]:
+    for row in rows:
+        score = row["score"]
+        assert isinstance(score, int | float)
+        yield (str(row["student_id"]), str(row["assignment"])), score
