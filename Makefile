@@ -24,8 +24,8 @@ help:
 	@echo "make clean       remove the virtual environment and the caches"
 
 demo: $(STAMP)
-	@$(VENV)/bin/autograder grade attention --submissions examples/submissions --into demo --force --workers 2
-	@$(VENV)/bin/autograder feedback attention --into demo
+	@$(VENV)/bin/autograder grade --submissions examples/submissions --into demo --force --workers 2
+	@$(VENV)/bin/autograder feedback --into demo
 
 test: $(STAMP)
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)

@@ -184,8 +184,9 @@ class _Page:
             facts.append(self.say(N_("without a score: {count}"), count=len(rows) - len(scores)))
         self.line(", ".join(facts))
         mistakes = Counter(name for row in rows for name in _mistakes(row.report))
-        if mistakes:
-            listed = ", ".join(f"{name} ({count})" for name, count in mistakes.most_common(3))
+        frequent = [f"{name} ({count})" for name, count in mistakes.most_common(3) if count > 1]
+        if frequent:
+            listed = ", ".join(frequent)
             self.line(self.say(N_("most frequent mistakes: {mistakes}"), mistakes=listed))
 
     def _check(self, check: CheckReport) -> None:
@@ -261,7 +262,8 @@ def _sign_of(outcome: Outcome) -> Sign:
 
 
 def _mistakes(report: GradeReport) -> list[str]:
-    return [exercise.mistake for exercise in report.exercises if exercise.mistake]
+    # One mistake may be made in two exercises.
+    return list(dict.fromkeys(exercise.mistake for exercise in report.exercises if exercise.mistake))
 
 
 def _columns(rows: Sequence[ClassRow]) -> dict[str, str]:

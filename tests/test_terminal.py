@@ -232,8 +232,9 @@ def test_a_class_is_sorted_by_name_with_a_note_for_each() -> None:
         ["Bob", "?", "0.0", "s", "it", "is", "empty"],
         ["Carl", "0", "0", "12.0", "s", "took", "too", "long"],
     ]
-    assert lines[-2] == "submissions: 3, mean: 0.0 of 2, with all points: 0, without a score: 1"
-    assert lines[-1] == "most frequent mistakes: no-scale (1)"
+    assert lines[-1] == "submissions: 3, mean: 0.0 of 2, with all points: 0, without a score: 1"
+    show_class([*rows, ClassRow("Eva", mistaken, 0.25)], on)
+    assert printed(on).splitlines()[-1] == "most frequent mistakes: no-scale (2)"
 
 
 def test_an_ungraded_submission_does_not_lower_the_mean() -> None:

@@ -21,13 +21,16 @@ from autograder.suite._catalogue import Answer
 from autograder.worker.calls import Callee
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.complex128: 1e-6, torch.complex64: 1e-4}
+REFUSALS = {"ValueError", "AssertionError"}
+"""What a function raises where the exercise asks for an error."""
+
 COARSE = 3e-2
 """For bfloat16 and float16: a reordered sum differs by that much."""
 
 
 def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Mistake | None:
     """The known mistake that equals the function whose calls were recorded, or None."""
-    recorded = [_Recorded(call) for call in calls]
+    recorded = [_Recorded(call, reference) for call in calls]
     unlike_reference = [one for one in recorded if not _same_call(reference, one)]
     if not unlike_reference:
         return None
@@ -36,9 +39,12 @@ def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: 
     return next((mistake for mistake in mistakes if _same_calls(mistake.answer, telling)), None)
 
 
-def equals(answer: Answer, calls: Sequence[Call]) -> bool:
-    """Whether `answer` does on all recorded calls what the student's function did."""
-    return _same_calls(answer, [_Recorded(call) for call in calls])
+def equals(answer: Answer, calls: Sequence[Call], reference: Answer) -> bool:
+    """Whether `answer` does on all recorded calls what the student's function did.
+
+    Where an error is due, which is where `reference` raises one, any refusal is as good as any other.
+    """
+    return _same_calls(answer, [_Recorded(call, reference) for call in calls])
 
 
 Gradients = list[torch.Tensor | None]
@@ -90,8 +96,9 @@ _NUMBERS = ("id", "call", "free", "watch")
 class _Recorded:
     """A recorded call: what was asked, and what the student's function came to, read once for all candidates."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, reference: Answer) -> None:
         self.asked = _Asked(call)
+        self.error_is_due = _refuses(_said(reference, self.asked))
         self.said = _read(call.reply, self.asked, [reply for _, reply in call.backwards])
 
 
@@ -101,11 +108,18 @@ def _same_calls(answer: Answer, recorded: Sequence[_Recorded]) -> bool:
 
 def _same_call(answer: Answer, recorded: _Recorded) -> bool:
     ours, theirs = _said(answer, recorded.asked), recorded.said
+    if recorded.error_is_due and _refuses(ours) and _refuses(theirs):
+        return True
     if ours.raised is not None or theirs.raised is not None:
         return _same_exception(ours.raised, theirs.raised)
     if ours.restructured != theirs.restructured or not _same(ours.content, theirs.content):
         return False
     return all(map(_same_gradients, ours.backwards, theirs.backwards))
+
+
+def _refuses(said: _Said) -> bool:
+    # Its words are its author's, and either class will do.
+    return isinstance(said.raised, dict) and not REFUSALS.isdisjoint(said.raised["bases"])
 
 
 def _same_gradients(ours: Gradients | dict[str, Any], theirs: Gradients | dict[str, Any]) -> bool:

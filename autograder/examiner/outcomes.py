@@ -71,8 +71,12 @@ def verdict_of(raised: BaseException | None) -> Verdict:
             said = N_("your function gave no answer within {seconds} seconds; is there a loop that never ends?")
             return Verdict("timeout", message(said, seconds=f"{raised.seconds:g}"))
         case Crashed():
-            said = N_("your function ended the whole Python process ({how}); does it call exit?")
-            return Verdict("crashed", message(said, how=str(raised)))
+            how = str(raised)
+            if how.startswith("exit"):
+                said = N_("your function ended the whole Python process ({how}); does it call exit?")
+            else:
+                said = N_("the whole Python process was ended by {how}, in the middle of your function")
+            return Verdict("crashed", message(said, how=how))
         case NoMoreRestarts():
             return Verdict("crashed", message(N_("your notebook was stopped too often to go on with this check")))
         case WorkerDied() | ProtocolError():

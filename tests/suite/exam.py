@@ -61,8 +61,12 @@ class Suite:
     @property
     def parameters(self) -> tuple[str, ...]:
         """What the exercise calls its arguments."""
-        reference = next(correct.answer for correct in self.correct if correct.answer)
-        return tuple(inspect.signature(reference).parameters)
+        return tuple(inspect.signature(self.reference).parameters)
+
+    @property
+    def reference(self) -> Answer:
+        """A correct answer."""
+        return next(correct.answer for correct in self.correct if correct.answer)
 
     def exam(self, answer: Answer, seed: int, alone: str | None = None) -> Outcome:
         """Run the checks in their order, as the engine does; all of them, or one alone, whatever it needs."""

@@ -71,7 +71,7 @@ def _mistakes(suite: Suite, seed: int, telling: bool) -> Iterator[str]:
         if mistake.caught_by not in outcome.failed:
             yield f"{mistake.id} slips through {mistake.caught_by}, which was {outcome.outcomes[mistake.caught_by]}"
         if telling:
-            named = [other.id for other in suite.mistakes if equals(other.answer, outcome.calls)]
+            named = [other.id for other in suite.mistakes if equals(other.answer, outcome.calls, suite.reference)]
             if named != [mistake.id] and mistake.unnamed_because is None:
                 yield f"{mistake.id} can't be told from {', '.join(named) or 'none'}"
 
