@@ -67,6 +67,8 @@ def grade(options: argparse.Namespace) -> int:
             results = run.results(grader() if run.new else None)
             everyone += _shown(course, name, results, len(submitted), options)
         if not options.json:
+            if len(found) > 1:
+                _show_totals(everyone, course, options)
             _show_outcome(everyone, gradebook, files, clock.summary(everyone, options.workers), seed)
     return 3 if any(result.report.status == "ungraded" for result in everyone) else 0
 
@@ -202,16 +204,27 @@ def _shown(
     return done
 
 
+def _show_totals(results: Sequence[Result], course: Course, options: argparse.Namespace) -> None:
+    """Print everybody's scores in all the assignments that were graded."""
+    from autograder.terminal import show_totals
+
+    scores: dict[str, dict[str, float | None]] = {}
+    for result in results:
+        scores.setdefault(result.student, {})[str(result.report.assignment)] = result.report.score
+    console = console_for(sys.stdout)
+    console.print("All of them\n", style="bold", markup=False, highlight=False)
+    show_totals(scores, console, translations_of(course, options))
+    console.print()
+
+
 def _show_outcome(
     results: Sequence[Result], gradebook: ClassGradebook, files: ClassFiles, summary: str, seed: int
 ) -> None:
     """Print who was repaired, who needs a human, and where things lie."""
     from autograder.terminal import show_lines
 
-    said = []
+    said = [f"repaired, {', '.join(students)}: {repair}" for repair, students in _repaired(results).items()]
     for result in results:
-        for repair in result.report.repairs:
-            said.append(f"repaired, {result.student}: {repair.render()}")
         said += [f"remark, {result.student}: {remark}" for remark in result.remarks]
     for result in results:
         if result.report.status != "graded":
@@ -225,6 +238,15 @@ def _show_outcome(
     said.append(f"{summary}; seed {seed}")
     said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(files.graded)}")
     show_lines(said, console_for(sys.stdout))
+
+
+def _repaired(results: Sequence[Result]) -> dict[str, list[str]]:
+    """The students of each repair: an older release is repaired alike in a whole class."""
+    students: dict[str, dict[str, None]] = {}
+    for result in results:
+        for repair in result.report.repairs:
+            students.setdefault(repair.render(), {})[result.student] = None
+    return {repair: list(names) for repair, names in students.items()}
 
 
 def _reason(result: Result) -> str:

@@ -182,9 +182,8 @@ def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) 
             as_released = (role.kind, role.source.strip()) == (cell.kind, cell.source.strip())
             if not role.is_solution:
                 if not as_released:
-                    repairs.append(
-                        message(N_("put back the cell {cell}, which belongs to the course"), cell=role.grade_id)
-                    )
+                    said = N_("put the course's own cell {cell} in place of one that differs from it")
+                    repairs.append(message(said, cell=role.grade_id))
                 kind, source, as_released = role.kind, role.source, True
         runs = kind == "code" and bool(source.strip()) and (role is not None or source.strip() not in shown)
         original = role or texts.get((cell.kind, cell.source.strip()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gettext
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,6 +70,19 @@ def show_class(
         return
     page.table(ordered)
     page.summary(ordered)
+
+
+def show_totals(
+    scores: Mapping[str, Mapping[str, float | None]],
+    console: Console,
+    translations: gettext.NullTranslations | None = None,
+) -> None:
+    """Print each student's scores in several assignments, and their sum.
+
+    Args:
+        scores: by student, then by assignment; None where there is a submission without a score.
+    """
+    _Page(console, translations).totals(scores)
 
 
 def show_lines(lines: Iterable[str], console: Console) -> None:
@@ -168,6 +181,20 @@ class _Page:
         for place, (name, most) in enumerate(exercises.items(), start=1):
             self.line(self.say(N_("[{place}] {exercise}, out of {most}"), place=place, exercise=name, most=most))
         self.console.print()
+        self._print(table)
+
+    def totals(self, scores: Mapping[str, Mapping[str, float | None]]) -> None:
+        assignments = list(dict.fromkeys(name for each in scores.values() for name in each))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        table.add_column(self.say(N_("student")), no_wrap=True, overflow="ellipsis", max_width=24)
+        for name in assignments:
+            table.add_column(self.text(name), justify="right", overflow="fold")
+        table.add_column(self.say(N_("all")), justify="right", no_wrap=True)
+        for student, each in sorted(scores.items()):
+            # What is open may still become anything: a sum without it would look like a mark.
+            total = None if None in each.values() else sum(score for score in each.values() if score is not None)
+            cells = [student, *(points(each[name]) if name in each else "" for name in assignments), points(total)]
+            table.add_row(*(self.text(cell) for cell in cells))
         self._print(table)
 
     def summary(self, rows: Sequence[ClassRow]) -> None:

@@ -24,12 +24,15 @@ from autograder.course import Course
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
 from autograder.grading import Graded
 from autograder.mend import mend, released_notebook
-from autograder.messages import message
+from autograder.messages import Message, message
 from autograder.report import CheckReport, ExerciseReport, GradeReport
 from autograder.submissions import submissions
 from autograder.verify import ExerciseProof, Line, Proof
 
 from .conftest import REPOSITORY
+
+REPAIRS: tuple[Message, ...] = ()
+"""Of every submission."""
 
 SCORES = {"full": 4.0, "half": 2.0, "fault": None, "bad": None}
 
@@ -46,6 +49,7 @@ def graded(path: Path, assignment: str | None, seed: int) -> GradeReport:
         status=status,  # type: ignore[arg-type]
         score=score,
         max_score=4.0,
+        repairs=REPAIRS,
         seed=seed,
         suite_hash="ab",
         confinement="none",
@@ -269,6 +273,16 @@ def test_an_interrupted_run_says_what_is_recorded(
     monkeypatch.setattr(StandIn, "grade_many", two_then_interrupted)
     assert main(["grade"]) == 130
     assert "attention: 2 of 4 are recorded; the rest is graded by the next run." in capsys.readouterr().err
+
+
+def test_what_was_repaired_alike_is_said_once(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.test_cli.REPAIRS", (message("put back a cell"),))
+    main(["grade"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "repaired, ada-full, bob-half, carl-bad, dora-fault: put back a cell" in said
+    assert said.count("put back a cell") == 1
 
 
 def test_grade_without_submissions_says_where_it_looked(

@@ -63,8 +63,8 @@ def test_illustrations_are_not_run_unless_the_student_changed_them() -> None:
 def test_the_course_s_own_cells_are_put_back() -> None:
     notebook = answered(setup="import os; os._exit(1)", **{f"test_{ATTENTION}": "assert True"})
     assert repairs(notebook) == [
-        "put back the cell setup, which belongs to the course",
-        f"put back the cell test_{ATTENTION}, which belongs to the course",
+        "put the course's own cell setup in place of one that differs from it",
+        f"put the course's own cell test_{ATTENTION} in place of one that differs from it",
     ]
     assert mended(notebook).cells == mended(release()).cells
 

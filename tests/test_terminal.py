@@ -12,7 +12,7 @@ from rich.console import Console
 
 from autograder.messages import message
 from autograder.report import CheckReport, ExerciseReport, GradeReport, Outcome
-from autograder.terminal import ClassRow, points, show_class, show_report
+from autograder.terminal import ClassRow, points, show_class, show_report, show_totals
 
 
 def check(outcome: Outcome, title: str = "A check", **more: Any) -> CheckReport:
@@ -235,6 +235,16 @@ def test_a_class_is_sorted_by_name_with_a_note_for_each() -> None:
     assert lines[-1] == "submissions: 3, mean: 0.0 of 2, with all points: 0, without a score: 1"
     show_class([*rows, ClassRow("Eva", mistaken, 0.25)], on)
     assert printed(on).splitlines()[-1] == "most frequent mistakes: no-scale (2)"
+
+
+def test_several_assignments_are_added_up_for_each_student() -> None:
+    on = console()
+    show_totals({"Bob": {"masking": 3.5, "loss": None}, "Ada": {"attention": 20.0, "masking": 2.5}}, on)
+    assert [line.split() for line in printed(on).splitlines()] == [
+        ["student", "masking", "loss", "attention", "all"],
+        ["Ada", "2.5", "20", "22.5"],
+        ["Bob", "3.5", "?", "?"],
+    ]
 
 
 def test_an_ungraded_submission_does_not_lower_the_mean() -> None:
