@@ -3,10 +3,11 @@
 from autograder.channel.codec import Unsupported
 from autograder.channel.proxy import Student, StudentRaised
 from autograder.messages import N_
-from autograder.suite._asking import ask, ask_exactly
+from autograder.suite._asking import ask, ask_exactly, with_last
 from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
 from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
 from autograder.suite._draws import Draws
+from autograder.suite._numbers import expect_same_number, number_text, one_number, same_number
 from autograder.suite._tensors import (
     expect_close,
     expect_dtype,
@@ -39,8 +40,13 @@ __all__ = [
     "expect_gradients",
     "expect_inputs_unchanged",
     "expect_rows_sum_to_one",
+    "expect_same_number",
     "expect_shape",
     "fail",
     "mistake",
+    "number_text",
+    "one_number",
     "results",
+    "same_number",
+    "with_last",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,6 +37,19 @@ def ask_exactly(student: Student, *args: Any, **kwargs: Any) -> Any:
             return ask(student, *map(_narrow, args), **{name: _narrow(value) for name, value in kwargs.items()})
         except StudentRaised:
             raise raised from None
+
+
+def with_last(call: Callable[..., Any], *args: Any, last: Any) -> Any:
+    """What `call` gives for `args` and one more; without it where the function takes no more arguments yet.
+
+    A wrong default is then paid for once, by the check that asks for defaults.
+    """
+    try:
+        return call(*args, last)
+    except StudentRaised as raised:
+        if "TypeError" not in raised.bases:
+            raise
+    return call(*args)
 
 
 def _copy(value: Any) -> Any:

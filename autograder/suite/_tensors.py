@@ -178,7 +178,7 @@ def expect_inputs_unchanged(changed: Sequence[str]) -> None:
     if changed:
         names = ", ".join(sorted(set(changed)))
         fail(
-            N_("your function changes what it is given ({names}): the caller's tensors are overwritten"),
+            N_("your function changes what it is given ({names}): after the call the caller's tensors are others"),
             names=names,
         )
 
