@@ -13,7 +13,7 @@ from typing import NamedTuple
 from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
-from autograder.examiner.job import Examined, Job, JobCell, JobExercise
+from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownMistake
 from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
@@ -140,13 +140,22 @@ class Grader:
     ) -> None:
         self.close()
 
-    def _examine(self, job: Job) -> Examined:
+    def examine_known(self, known: Sequence[KnownMistake]) -> Iterator[ExerciseReport]:
+        """Examine known mistakes of the suites, in parallel; the reports come in the order of `known`.
+
+        Raises:
+            GraderFault: one could not be examined.
+        """
+        for examined in self._pool.map(self._examine, known):
+            yield examined.exercises[0]
+
+    def _examine(self, job: Job | KnownMistake) -> Examined:
         for attempt in range(ATTEMPTS):
             lane: Lane | None = getattr(self._lanes, "lane", None)
             try:
                 if lane is None:
                     lane = self._lanes.lane = self._new_lane()
-                return lane.examine(job)
+                return lane.examine(job) if isinstance(job, Job) else lane.examine_known(job)
             except GraderFault:
                 if lane is not None:
                     lane.close()

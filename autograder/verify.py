@@ -1,15 +1,18 @@
 """The proof of a course: its solution passes, its stub scores nothing, and its suites catch what they must.
 
-Every known mistake and every correct answer is examined by the whole engine, as a student's answer would be.
+Every correct answer is examined by the whole engine, as a student's answer would be; known mistakes, which are many,
+by the same checks and the same diagnosis in the examiner's own process.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autograder.catalogue import Answer, correct_answers, known_mistakes
 from autograder.course import Course
+from autograder.examiner.job import KnownMistake
 from autograder.grading import AloneAnswer, Graded, Grader
 from autograder.notebook import TEST_PREFIX, Notebook, read_notebook
 from autograder.report import CheckReport, ExerciseReport
@@ -122,52 +125,40 @@ def prove(
         CourseError: their notebooks or catalogues can't be read.
         GraderFault: an answer could not be examined.
     """
-    catalogues = {
-        (name, exercise): (known_mistakes(course.hidden_folder(name), exercise),
-                           correct_answers(course.hidden_folder(name), exercise))
-        for name in assignments
-        for exercise in course.suites(name)
-    }  # fmt: skip
+    exercises = [(name, exercise) for name in assignments for exercise in course.suites(name)]
+    mistakes = {(name, exercise): known_mistakes(course.hidden_folder(name), exercise) for name, exercise in exercises}
+    correct = {(name, exercise): correct_answers(course.hidden_folder(name), exercise) for name, exercise in exercises}
     # All in one go: at the end of each part, workers would wait for its slowest answer.
-    answers = [
-        AloneAnswer(name, exercise, answer.source)
-        for (name, exercise), kinds in catalogues.items()
-        for answer in (*kinds[0], *kinds[1])
-    ]
-    reports = progress(grader.examine_answers(answers, seed), len(answers))
-    proofs = []
-    for name in assignments:
-        proof = Proof(name)
-        for exercise in course.suites(name):
-            mistakes, correct = catalogues[name, exercise]
-            proof.exercises.append(_judged(exercise, mistakes, correct, grader.points[name][exercise], reports))
-        proofs.append(proof)
-    for proof in proofs:
+    known = [KnownMistake(*key, one.id, seed) for key, each in mistakes.items() for one in each]
+    alone = [AloneAnswer(*key, one.source) for key, each in correct.items() for one in each]
+    reports = progress(
+        itertools.chain(grader.examine_answers(alone, seed), grader.examine_known(known)), len(alone) + len(known)
+    )
+    proofs = {name: Proof(name, [ExerciseProof(e, grader.points[name][e]) for n, e in exercises if n == name])
+              for name in assignments}  # fmt: skip
+    found = {(name, exercise.exercise): exercise for name, proof in proofs.items() for exercise in proof.exercises}
+    for key, answers in correct.items():
+        _judge_correct(found[key], answers, reports)
+    for key, answers in mistakes.items():
+        found[key].lines = [_line(answer, next(reports)) for answer in answers]
+    for proof in proofs.values():
         _prove_notebooks(course, grader, seed, proof)
-    return proofs
+    return list(proofs.values())
 
 
-def _judged(
-    exercise: str,
-    mistakes: Sequence[Answer],
-    correct: Sequence[Answer],
-    max_score: float,
-    reports: Iterator[ExerciseReport],
-) -> ExerciseProof:
-    """Judge an exercise's answers by their reports, which come in the same order, the mistakes first."""
-    proof = ExerciseProof(exercise, max_score)
-    for answer in mistakes:
-        report = next(reports)
-        outcomes: dict[str, str] = {check.id: check.outcome for check in report.checks}
-        proof.lines.append(Line(answer, outcomes, report.mistake, report.score))
-    for answer in correct:
+def _line(mistake: Answer, report: ExerciseReport) -> Line:
+    return Line(mistake, {check.id: check.outcome for check in report.checks}, report.mistake, report.score)
+
+
+def _judge_correct(proof: ExerciseProof, answers: Sequence[Answer], reports: Iterator[ExerciseReport]) -> None:
+    """Take the next reports, one for each correct answer."""
+    for answer in answers:
         report = next(reports)
         proof.correct += 1
         if report.mistake is not None:
-            proof.misnamed.append(f"the correct answer {answer.id!r} to {exercise} was named {report.mistake}")
-        if report.score != max_score:
+            proof.misnamed.append(f"the correct answer {answer.id!r} to {proof.exercise} was named {report.mistake}")
+        if report.score != proof.max_score:
             proof.problems += _losses([report], f"the correct answer {answer.id!r}")
-    return proof
 
 
 def _prove_notebooks(course: Course, grader: Grader, seed: int, proof: Proof) -> None:

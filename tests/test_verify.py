@@ -10,7 +10,9 @@ from rich.console import Console
 
 from autograder import killmatrix, verify
 from autograder.catalogue import Answer
-from autograder.grading import Grader
+from autograder.errors import GraderFault
+from autograder.examiner.job import KnownMistake
+from autograder.grading import AloneAnswer, Grader
 from tests.engine import ATTENTION, GOOD, GOOD_BODY, PROJECTION, SEED, attention, course
 
 NO_SCALE = Answer("no-scale", attention(GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", "")), "scale")
@@ -64,16 +66,25 @@ def test_a_mistake_that_passes_its_check_breaks_it(prove) -> None:  # type: igno
     assert line.problems == ("not caught by shapes, which was passed",)
 
 
-def test_a_mistake_that_gets_another_name_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
-    proof = prove(replace(NO_SCALE, id="scale-by-d"))
-    assert line_of(proof).problems == ("named no-scale",)
-    assert "scale-by-d was named no-scale" in shown(proof)
+def test_a_mistake_that_gets_another_name_or_none_breaks_it() -> None:
+    caught = {"scale": "failed"}
+    assert verify.Line(NO_SCALE, caught, "no-scale", 13).problems == ()
+    assert verify.Line(NO_SCALE, caught, "scale-by-d", 13).problems == ("named scale-by-d",)
+    assert verify.Line(NO_SCALE, caught, None, 13).problems == ("not named",)
+    random = replace(NO_SCALE, named=False)
+    assert verify.Line(random, caught, None, 13).problems == ()
+    assert verify.Line(random, caught, "scale-by-d", 13).problems == ("named scale-by-d",)
 
 
-def test_a_mistake_without_a_name_in_the_feedback_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
-    unheard_of = attention(GOOD_BODY.replace("** 0.5", "** 0.25"))
-    assert line_of(prove(replace(NO_SCALE, source=unheard_of))).problems == ("not named",)
-    assert line_of(prove(replace(NO_SCALE, source=unheard_of, named=False))).problems == ()
+def test_a_mistake_that_the_suite_does_not_know_is_a_fault(prove) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(GraderFault, match="has no known mistake 'no-such-thing'"):
+        prove(replace(NO_SCALE, id="no-such-thing"))
+
+
+def test_a_known_mistake_is_reported_as_a_student_who_makes_it(grader: Grader) -> None:
+    [known] = grader.examine_known([KnownMistake("attention", ATTENTION, "no-scale", SEED)])
+    [student] = grader.examine_answers([AloneAnswer("attention", ATTENTION, NO_SCALE.source)], SEED)
+    assert known == student
 
 
 def test_a_correct_answer_without_full_marks_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]

@@ -19,7 +19,7 @@ import msgspec
 from autograder.channel import frames
 from autograder.course import Tier
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
-from autograder.examiner.job import Examined, Job
+from autograder.examiner.job import Examined, Job, KnownMistake
 
 START_SECONDS = 240.0
 """Importing torch twice from a cold disk."""
@@ -128,10 +128,20 @@ class Lane:
         Raises:
             GraderFault: the lane died or failed; it can't be used again.
         """
-        deadline = time.monotonic() + job.limits.submission_seconds + GRACE_SECONDS
+        return self._ask({"job": msgspec.to_builtins(job)}, job.limits.submission_seconds)
+
+    def examine_known(self, known: KnownMistake) -> Examined:
+        """Have a known mistake of the suites examined.
+
+        Raises:
+            GraderFault: as above, or there is no such mistake.
+        """
+        return self._ask({"known": msgspec.to_builtins(known)}, 0)
+
+    def _ask(self, header: dict[str, Any], seconds: float) -> Examined:
+        deadline = time.monotonic() + seconds + GRACE_SECONDS
         try:
-            job_header = {"job": msgspec.to_builtins(job)}
-            frames.send(self._sock, job_header, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)
+            frames.send(self._sock, header, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)
         except frames.ChannelError as error:
             raise GraderFault(f"the examiner's lane is gone ({error})") from None
         reply = self._receive(deadline)

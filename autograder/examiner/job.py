@@ -48,6 +48,15 @@ class Job(msgspec.Struct, frozen=True):
     limits: Limits
 
 
+class KnownMistake(msgspec.Struct, frozen=True):
+    """A known mistake of a hidden suite, to be examined as an answer: by its name, since its code is here already."""
+
+    assignment: str
+    exercise: str
+    id: str
+    seed: int
+
+
 class Examined(msgspec.Struct, frozen=True):
     """What came of a job.
 

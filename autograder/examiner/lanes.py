@@ -17,8 +17,9 @@ import msgspec
 
 from autograder.channel import frames
 from autograder.examiner.exam import examine
-from autograder.examiner.job import Job
+from autograder.examiner.job import Examined, Job, KnownMistake
 from autograder.examiner.plugin import SuitePlugin
+from autograder.examiner.rehearsal import examine_known
 from autograder.examiner.zygotes import Worker, Zygote
 from autograder.worker.limits import Limits as WorkerLimits
 
@@ -96,6 +97,9 @@ def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> Non
 
 def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict[str, Any]:
     try:
+        if "known" in header:
+            report = examine_known(msgspec.convert(header["known"], KnownMistake), plugin)
+            return {"examined": msgspec.to_builtins(Examined((report,)), str_keys=True)}
         job = msgspec.convert(header["job"], Job)
         return {"examined": msgspec.to_builtins(examine(job, plugin, _spawner(zygote, job)), str_keys=True)}
     except Exception as error:  # noqa: BLE001 - a fault of ours: the submission stays ungraded, the class goes on

@@ -1,4 +1,4 @@
-"""Runs each hidden suite once against its own reference, before any student's answer.
+"""Runs the hidden suites against functions of their own: the reference, before any student's answer, and mistakes.
 
 A suite that fails its reference must not judge anybody; and what torch and pytest do only the first time is then
 done before the lanes are forked.
@@ -12,7 +12,10 @@ from typing import Any
 from autograder.channel.frames import Buffer
 from autograder.channel.proxy import Frame, Student
 from autograder.errors import CourseError
+from autograder.examiner.job import KnownMistake
+from autograder.examiner.marking import Marking
 from autograder.examiner.plugin import SuitePlugin
+from autograder.report import ExerciseReport
 from autograder.worker.calls import Callee
 
 SEED = 0
@@ -47,3 +50,19 @@ def rehearse(plugin: SuitePlugin) -> None:
             raised = plugin.run(item, student, SEED)
             if raised is not None:
                 raise CourseError(f"{item.nodeid} does not pass its own reference: {type(raised).__name__}: {raised}")
+
+
+def examine_known(known: KnownMistake, plugin: SuitePlugin) -> ExerciseReport:
+    """Examine a known mistake as a student's answer would be, but in this process: it is code that we trust.
+
+    Raises:
+        CourseError: there is no such mistake.
+    """
+    suite = plugin.suites[known.assignment, known.exercise]
+    answer = next((mistake.answer for mistake in suite.mistakes if mistake.id == known.id), None)
+    if answer is None:
+        raise CourseError(f"{known.exercise} has no known mistake {known.id!r}")
+    student = Student(suite.exercise, SameProcess(answer), parameters=suite.parameters)
+    marking = Marking(suite, plugin, student, known.seed)
+    checks = marking.checks()
+    return marking.report(checks, marking.mistake(checks))
