@@ -29,14 +29,31 @@ HINTS = (
     ("NameError", "", N_("Is the name spelt as where it was made, and made or imported in this cell or above?")),
     ("EOFError", "input()", N_("What the function needs comes in as arguments.")),
     ("RuntimeError", "numpy()", N_("numpy knows nothing of gradients: can you stay in torch?")),
+    ("RuntimeError", "modified by an inplace operation",
+     N_("Gradients need that tensor as it was: write `w = w.masked_fill(…)` instead of changing `w`.")),
+    ("RuntimeError", "Boolean value of Tensor",
+     N_("A whole tensor was asked whether it is true: to ask whether it is there, write `is not None`.")),
+    ("RuntimeError", "without overflow",
+     N_("A number is too large for this dtype: `torch.finfo(x.dtype)` tells how far it reaches.")),
+    ("RuntimeError", "does not require grad",
+     N_("The way back is cut: does a step detach, leave torch, or run under no_grad?")),
+    ("RuntimeError", "only supports boolean masks",
+     N_("Make the mask of True and False: a comparison does, or `.bool()`.")),
+    ("RuntimeError", "with a bool tensor", N_("A bool tensor can't be subtracted: `~mask` turns it round.")),
+    ("RuntimeError", "expected scalar type",
+     N_("Two tensors differ in dtype: print both, and see which one you made yourself.")),
     ("RuntimeError", "in-place", N_("That line writes into a tensor that it was given: make a new tensor instead.")),
     ("RuntimeError", "dtype", N_("Print the dtypes before that line: which tensor did you make yourself?")),
     ("RuntimeError", "size", N_("Print the shapes before that line: which axes have to agree?")),
     ("RuntimeError", "shape", N_("Print the shapes before that line: which axes have to agree?")),
     ("RuntimeError", "dimension", N_("Print the shapes before that line: which axes have to agree?")),
+    ("TypeError", "NoneType",
+     N_("Something is None there: an argument that was left out, or a function without a `return`?")),
+    ("AttributeError", "NoneType",
+     N_("Something is None there: an argument that was left out, or a function without a `return`?")),
     ("IndexError", "", N_("Count the axes of that tensor: how many can you rely on?")),
     ("TypeError", "", N_("Print the type of each part of that line: which one is not what you took it for?")),
-)
+)  # fmt: skip
 
 _NO_ATTRIBUTE = re.compile(r"(?:'(Tensor)' object|module 'torch') has no attribute '([A-Za-z_]\w{0,80})'")
 LIKENESS = 0.8

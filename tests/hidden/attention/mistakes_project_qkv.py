@@ -100,7 +100,7 @@ def matrix_first(x, W_q, W_k, W_v):
 @mistake(
     "entry-by-entry",
     caught_by="shapes",
-    says=N_("`*` multiplies entry by entry. A projection is a matrix product."),
+    says=N_("x and W are multiplied entry by entry, as `*` does it. A projection is a matrix product."),
 )
 def entry_by_entry(x, W_q, W_k, W_v):
     return x * W_q, x * W_k, x * W_v
@@ -185,7 +185,10 @@ def bias_of_one(x, W_q, W_k, W_v):
 @mistake(
     "random-matrices",
     caught_by="queries",
-    says=N_("You multiply by new random matrices (torch.randn or a fresh nn.Linear). Use the ones that you are given."),
+    says=N_(
+        "What you return has nothing to do with the matrices that you are given: for example, it was made with new "
+        "random ones (torch.randn, or a fresh nn.Linear)."
+    ),
 )
 def random_matrices(x, W_q, W_k, W_v):
     return tuple(x @ torch.randn(W.shape, dtype=W.dtype) for W in (W_q, W_k, W_v))
@@ -194,7 +197,10 @@ def random_matrices(x, W_q, W_k, W_v):
 @mistake(
     "two-axes-only",
     caught_by="leading_axes",
-    says=N_("`torch.mm` takes one sentence at a time. x @ W takes any number of leading axes."),
+    says=N_(
+        "Your function wants exactly two axes, as torch.mm does: one sentence at a time. x @ W takes any number of "
+        "leading axes."
+    ),
 )
 def two_axes_only(x, W_q, W_k, W_v):
     return torch.mm(x, W_q), torch.mm(x, W_k), torch.mm(x, W_v)
@@ -213,8 +219,8 @@ def three_axes_only(x, W_q, W_k, W_v):
     "squeezed",
     caught_by="leading_axes",
     says=N_(
-        "Your results go through squeeze(), which drops every axis of size 1: a batch of one sentence, or a "
-        "sentence of one word, loses an axis."
+        "Your results lose every axis of size 1, as squeeze() does: a batch of one sentence, or a sentence of one "
+        "word, has an axis too few."
     ),
 )
 def squeezed(x, W_q, W_k, W_v):
@@ -224,7 +230,7 @@ def squeezed(x, W_q, W_k, W_v):
 @mistake(
     "float32-inside",
     caught_by="dtypes",
-    says=N_("You turn everything into float32 and return that. The results should have the dtype of the inputs."),
+    says=N_("Your results are float32 whatever the inputs are. They should have the dtype of the inputs."),
 )
 def float32_inside(x, W_q, W_k, W_v):
     return tuple(x.float() @ W.float() for W in (W_q, W_k, W_v))
@@ -233,7 +239,10 @@ def float32_inside(x, W_q, W_k, W_v):
 @mistake(
     "detached",
     caught_by="gradients",
-    says=N_("What you return is cut off from the matrices (no_grad, detach or .data), so that they cannot learn."),
+    says=N_(
+        "What you return is cut off from x and the matrices (for example no_grad, detach or .data), so that they "
+        "cannot learn."
+    ),
 )
 def detached(x, W_q, W_k, W_v):
     return tuple((x @ W).detach() for W in (W_q, W_k, W_v))
@@ -243,7 +252,7 @@ def detached(x, W_q, W_k, W_v):
     "matrices-detached",
     caught_by="gradients",
     says=N_(
-        "Gradients reach x, but not the matrices (.data, or a fresh nn.Parameter made of them): and it is "
+        "Gradients reach x, but not the matrices (for example .data, or a fresh nn.Parameter made of them): and it is "
         "the matrices that are to learn."
     ),
 )
@@ -254,7 +263,7 @@ def matrices_detached(x, W_q, W_k, W_v):
 @mistake(
     "input-detached",
     caught_by="gradients",
-    says=N_("Gradients reach the matrices, but not x (detach or .data): the layers below could not learn."),
+    says=N_("Gradients reach the matrices, but not x (for example detach or .data): the layers below could not learn."),
 )
 def input_detached(x, W_q, W_k, W_v):
     x = x.detach()
@@ -306,7 +315,7 @@ def in_a_dict(x, W_q, W_k, W_v):
 @mistake(
     "no-return",
     caught_by="shapes",
-    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
+    says=N_("Your function returns None: does every way through it end with a `return`?"),
 )
 def no_return(x, W_q, W_k, W_v):
     Q, K, V = x @ W_q, x @ W_k, x @ W_v  # noqa: F841 - computed, and never returned

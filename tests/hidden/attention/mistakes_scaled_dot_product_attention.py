@@ -213,8 +213,8 @@ def softmax_one_more(Q, K, V):
     "naive-exp",
     caught_by="huge_logits",
     says=N_(
-        "Your softmax takes exp of the scores as they are. Above a score of 88, exp is infinite in float32, "
-        "and infinity divided by infinity is NaN."
+        "Ordinary scores come out right, huge ones as NaN: for example, exp is taken of the scores as they are. Above "
+        "a score of 88, exp is infinite in float32, and infinity divided by infinity is NaN."
     ),
 )
 def naive_exp(Q, K, V):
@@ -227,8 +227,8 @@ def naive_exp(Q, K, V):
     "global-maximum",
     caught_by="huge_logits",
     says=N_(
-        "Your softmax takes the largest score of all from every row. A row whose own scores are far below it "
-        "becomes 0 divided by 0: each row needs its own maximum."
+        "A row whose own scores are far below the largest score of all becomes NaN, 0 divided by 0: for example, "
+        "because that largest score is subtracted from every row. Each row needs its own maximum."
     ),
 )
 def global_maximum(Q, K, V):
@@ -242,8 +242,8 @@ def global_maximum(Q, K, V):
     "clamped-scores",
     caught_by="huge_logits",
     says=N_(
-        "You clamp the scores so that exp does not overflow. Large scores then all look equal: take the "
-        "row's maximum away instead, which changes nothing."
+        "Large scores all look equal in your softmax, as if they were clamped to keep exp from overflowing. To take "
+        "away the row's maximum instead changes nothing."
     ),
 )
 def clamped_scores(Q, K, V):
@@ -256,8 +256,8 @@ def clamped_scores(Q, K, V):
     "nan-to-num",
     caught_by="huge_logits",
     says=N_(
-        "Where exp overflows you replace NaN by 0. The row then has no weight at all, and the best key least "
-        "of all: keep exp from overflowing instead."
+        "Where scores are huge, your rows lose their weight, and the best key most of all: for example, exp "
+        "overflowed, and NaN was replaced by 0. Keep exp from overflowing instead."
     ),
 )
 def nan_to_num(Q, K, V):
@@ -325,7 +325,7 @@ def d_squared(Q, K, V):
 @mistake(
     "integer-root",
     caught_by="scale",
-    says=N_("You round √d to a whole number, so that only square numbers such as 16 and 64 come out right."),
+    says=N_("√d is cut down to a whole number in yours, so that only square numbers such as 16 and 64 come out right."),
 )
 def integer_root(Q, K, V):
     weights = F.softmax(Q @ K.transpose(-2, -1) / int(Q.shape[-1] ** 0.5), dim=-1)
@@ -335,7 +335,7 @@ def integer_root(Q, K, V):
 @mistake(
     "floor-division",
     caught_by="weights",
-    says=N_("You divide with `//`, which cuts the scores down to whole numbers: and whole numbers have no gradients."),
+    says=N_("Your scores are cut down to whole numbers, as `//` does it: and whole numbers have no gradients."),
 )
 def floor_division(Q, K, V):
     weights = F.softmax(Q @ K.transpose(-2, -1) // Q.shape[-1] ** 0.5, dim=-1)
@@ -479,8 +479,8 @@ def keys_not_transposed(Q, K, V):
     "all-axes-reversed",
     caught_by="batch_independence",
     says=N_(
-        "`.T` turns all axes around. For one sentence that is what you want; for a batch it moves the batch "
-        "axis to the end. Only the last two axes should change places."
+        "All axes of K are turned round, as `.T` does it. For one sentence that is what you want; for a batch it moves "
+        "the batch axis to the end. Only the last two axes should change places."
     ),
 )
 def all_axes_reversed(Q, K, V):
@@ -492,8 +492,8 @@ def all_axes_reversed(Q, K, V):
     "keys-reshaped",
     caught_by="scale",
     says=N_(
-        "You reshape K to (d, Tk) where you should swap its axes: the numbers keep their order, so that keys "
-        "are cut up and glued together anew."
+        "K becomes (d, Tk) without its axes changing places, as by a reshape: the numbers keep their order, so that "
+        "keys are cut up and glued together anew."
     ),
 )
 def keys_reshaped(Q, K, V):
@@ -529,7 +529,7 @@ def queries_alone(Q, K, V):
     "sums-multiplied",
     caught_by="scale",
     says=N_(
-        "You add up each query and each key on its own and multiply the sums: in your einsum the two last "
+        "Each query and each key is added up on its own and the sums are multiplied, as by an einsum whose last two "
         "letters differ. A dot product multiplies place by place first."
     ),
 )
@@ -683,8 +683,8 @@ def batch_glued_together(Q, K, V):
     "three-axes-only",
     caught_by="leading_axes",
     says=N_(
-        "Your function wants exactly three axes (`bmm`, or sizes unpacked into three names). One sentence "
-        "alone, or a batch of heads, has two or four."
+        "Your function wants exactly three axes: for example, because sizes are unpacked into three names. One "
+        "sentence alone, or a batch of heads, has two or four."
     ),
 )
 def three_axes_only(Q, K, V):
@@ -697,8 +697,8 @@ def three_axes_only(Q, K, V):
     "two-axes-only",
     caught_by="batch_independence",
     says=N_(
-        "Your function takes one sentence at a time (two axes). A batch has an axis in front of these two, "
-        "and a batch of heads has two."
+        "Your function wants exactly two axes: one sentence at a time. A batch has an axis in front of these two, and "
+        "a batch of heads has two."
     ),
 )
 def two_axes_only(Q, K, V):
@@ -724,8 +724,8 @@ def axes_1_and_2_swapped(Q, K, V):
     "squeezed",
     caught_by="batch_independence",
     says=N_(
-        "Your results go through squeeze(), which drops every axis of size 1: a batch of one sentence, or a "
-        "sentence of one word, loses an axis."
+        "Your results lose every axis of size 1, as squeeze() does: a batch of one sentence, or a sentence of one "
+        "word, has an axis too few."
     ),
 )
 def squeezed(Q, K, V):
@@ -754,7 +754,7 @@ def flattened_with_view(Q, K, V):
 @mistake(
     "float32-inside",
     caught_by="dtypes",
-    says=N_("You turn the inputs into float32 and return that. The results should have the dtype of the inputs."),
+    says=N_("Your results are float32 whatever the inputs are. They should have the dtype of the inputs."),
 )
 def float32_inside(Q, K, V):
     weights = F.softmax(scaled_scores(Q.float(), K.float()), dim=-1)
@@ -765,7 +765,7 @@ def float32_inside(Q, K, V):
     "weights-in-float32",
     caught_by="dtypes",
     says=N_(
-        "Your output has the dtype of the inputs, but the weights come back as float32: softmax(..., "
+        "Your output has the dtype of the inputs, but the weights come back as float32: for example, softmax(..., "
         "dtype=torch.float32) needs the way back as well."
     ),
 )
@@ -778,8 +778,8 @@ def weights_in_float32(Q, K, V):
     "root-of-a-1d-tensor",
     caught_by="dtypes",
     says=N_(
-        "`torch.Tensor([d])` is float32 and has an axis, so that it turns bfloat16 scores into float32, "
-        "which then do not fit V. A plain Python root of d has no dtype to spread."
+        "With bfloat16 inputs your scores become float32, and then do not fit V: for example, `torch.Tensor([d])` is "
+        "float32 and has an axis, which is enough to change them. A plain Python root of d has no dtype to spread."
     ),
 )
 def root_of_a_1d_tensor(Q, K, V):
@@ -791,8 +791,8 @@ def root_of_a_1d_tensor(Q, K, V):
     "new-tensor-in-float32",
     caught_by="dtypes",
     says=N_(
-        "You write the weights into a new tensor that is float32 whatever the inputs are. Make it with the "
-        "dtype and device of an input."
+        "Your weights are float32 whatever the inputs are: for example, because they are written into a new tensor. "
+        "Make it with the dtype and device of an input."
     ),
 )
 def new_tensor_in_float32(Q, K, V):
@@ -804,7 +804,7 @@ def new_tensor_in_float32(Q, K, V):
 @mistake(
     "scaled-in-place",
     caught_by="hygiene",
-    says=N_("You scale Q in place (`/=`), and the caller's Q with it. Make a new tensor instead."),
+    says=N_("The caller's Q is scaled by your function, as `/=` does it in place. Make a new tensor instead."),
 )
 def scaled_in_place(Q, K, V):
     Q /= Q.shape[-1] ** 0.5
@@ -815,7 +815,7 @@ def scaled_in_place(Q, K, V):
 @mistake(
     "keys-scaled-in-place",
     caught_by="hygiene",
-    says=N_("You scale K in place, and the caller's K with it. Make a new tensor instead."),
+    says=N_("The caller's K is scaled by your function, as `/=` does it in place. Make a new tensor instead."),
 )
 def keys_scaled_in_place(Q, K, V):
     K.div_(K.shape[-1] ** 0.5)
@@ -941,7 +941,7 @@ def three_results(Q, K, V):
 @mistake(
     "no-return",
     caught_by="shapes",
-    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
+    says=N_("Your function returns None: does every way through it end with a `return`?"),
 )
 def no_return(Q, K, V):
     weights = F.softmax(scaled_scores(Q, K), dim=-1)

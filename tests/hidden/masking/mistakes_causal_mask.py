@@ -17,8 +17,8 @@ def future(T):
     "inverted",
     caught_by="future",
     says=N_(
-        "Your mask is True where looking is allowed: at the word itself and before it (tril). Here True means "
-        '"not allowed", so it belongs to the future.'
+        "Your mask is True where looking is allowed: at the word itself and before it, as tril gives it. Here True "
+        "means forbidden, so it belongs to the future."
     ),
 )
 def inverted(T):
@@ -29,7 +29,7 @@ def inverted(T):
     "past-hidden",
     caught_by="future",
     says=N_(
-        "You hide the past and leave the future open: your mask is the right one transposed. Rows are queries, "
+        "Your mask hides the past and leaves the future open: it is the right one transposed. Rows are queries, "
         "columns keys."
     ),
 )
@@ -82,7 +82,9 @@ def all_but_itself(T):
 @mistake(
     "everything-hidden",
     caught_by="past",
-    says=N_("Your mask is True everywhere, so that nobody may look at anything: the triangle was not cut out."),
+    says=N_(
+        "Your mask is True everywhere, so that nobody may look at anything: was a triangle cut out, and given a name?"
+    ),
 )
 def everything_hidden(T):
     return torch.ones(T, T, dtype=torch.bool)
@@ -91,7 +93,10 @@ def everything_hidden(T):
 @mistake(
     "nothing-hidden",
     caught_by="future",
-    says=N_("Your mask is False everywhere: a triangle cut out of zeros is made of zeros."),
+    says=N_(
+        "Your mask is False everywhere, so that nothing is hidden: for example, a triangle cut out of zeros is made of "
+        "zeros."
+    ),
 )
 def nothing_hidden(T):
     return torch.zeros(T, T, dtype=torch.bool).triu(1)
@@ -106,7 +111,32 @@ def mirrored(T):
     return future(T).flip(1)
 
 
+@mistake(
+    "begins-below-the-diagonal",
+    caught_by="past",
+    says=N_(
+        "Your triangle begins one place below the diagonal, so that each word sees neither itself nor the word before "
+        "it. A diagonal of 1 lies above the main one, a diagonal of -1 below it."
+    ),
+)
+def begins_below_the_diagonal(T):
+    return torch.ones(T, T, dtype=torch.bool).triu(-1)
+
+
 # The shape
+
+
+@mistake(
+    "no-axis-for-the-queries",
+    caught_by="shape",
+    says=N_(
+        "The row of places is compared with itself, entry by entry. Every query has to meet every key: one of the two "
+        "rows has to stand up, with an axis of its own."
+    ),
+)
+def no_axis_for_the_queries(T):
+    places = torch.arange(T)
+    return places > places
 
 
 @mistake(
@@ -139,9 +169,7 @@ def always_the_same_size(T):
 @mistake(
     "squeezed",
     caught_by="any_length",
-    says=N_(
-        "Your mask goes through squeeze(), which drops every axis of size 1: for one word nothing of its shape is left."
-    ),
+    says=N_("Your mask loses every axis of size 1, as through squeeze(): for one word nothing of its shape is left."),
 )
 def squeezed(T):
     return future(T).squeeze()
@@ -177,7 +205,10 @@ def ones_and_zeros(T):
 @mistake(
     "floats",
     caught_by="dtype",
-    says=N_("Your mask is made of floating numbers, 1.0 and 0.0, as torch.ones makes them. A mask is True and False."),
+    says=N_(
+        "Your mask is made of floating numbers, 1.0 and 0.0, as torch.ones makes them unless it is told otherwise. A "
+        "mask is True and False."
+    ),
 )
 def floats(T):
     return torch.ones(T, T).triu(1)
@@ -225,7 +256,7 @@ def list_of_rows(T):
 @mistake(
     "no-return",
     caught_by="shape",
-    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
+    says=N_("Your function returns None: does every way through it end with a `return`?"),
 )
 def no_return(T):
     mask = future(T)  # noqa: F841 - computed, and never returned

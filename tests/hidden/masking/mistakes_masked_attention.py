@@ -31,8 +31,8 @@ def masked_softmax(scores, forbidden):
     "inverted",
     caught_by="padded_keys",
     says=N_(
-        'You read both masks the other way round: your queries look only where they may not. Here True means "not '
-        'allowed"; F.scaled_dot_product_attention has it the other way.'
+        "Under a mask, your queries look only where it is forbidden: both masks are read the other way round. Here "
+        "True means forbidden; F.scaled_dot_product_attention has it the other way."
     ),
 )
 def inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -46,7 +46,10 @@ def inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "padding-inverted",
     caught_by="padded_keys",
-    says=N_("You read key_padding_mask the other way round: True stands at the padding, not at the words."),
+    says=N_(
+        "key_padding_mask is read the other way round: your queries look at the padding alone. True stands at the "
+        "padding, not at the words."
+    ),
 )
 def padding_inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
     padding = None if key_padding_mask is None else ~key_padding_mask
@@ -56,9 +59,26 @@ def padding_inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "bans-inverted",
+    caught_by="padded_keys",
+    says=N_(
+        "Under a mask your queries look only where it is forbidden, and without masks nowhere at all: all bans "
+        "together are turned round. Here True means forbidden, and where nothing is True everything is allowed."
+    ),
+)
+def bans_inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    weights = masked_softmax(scores, ~union(scores, key_padding_mask, attn_mask))
+    return weights @ V, weights
+
+
+@mistake(
     "attn-mask-inverted",
     caught_by="attn_mask",
-    says=N_("You read attn_mask the other way round: True stands where a query may not look."),
+    says=N_(
+        "attn_mask is read the other way round: your queries look only where it is True. True stands where a query may "
+        "not look."
+    ),
 )
 def attn_mask_inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
     attn = None if attn_mask is None else ~attn_mask
@@ -74,8 +94,8 @@ def attn_mask_inverted(Q, K, V, key_padding_mask=None, attn_mask=None):
     "scores-set-to-zero",
     caught_by="padded_keys",
     says=N_(
-        "You set forbidden scores to 0 (or to 1e-9) before the softmax. e to the power of 0 is 1, so that a forbidden "
-        "key still gets its share: only minus infinity has the power 0."
+        "In your softmax a forbidden key counts with a score of 0, or as good as 0 (such as 1e-9, or finfo.tiny). e to "
+        "the power of 0 is 1, so it still gets its share. Which score has a power of e that is 0?"
     ),
 )
 def scores_set_to_zero(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -89,7 +109,8 @@ def scores_set_to_zero(Q, K, V, key_padding_mask=None, attn_mask=None):
     "filled-with-plus",
     caught_by="padded_keys",
     says=N_(
-        "You fill forbidden scores with a large positive number, so that forbidden keys win. The minus sign is missing."
+        "Forbidden keys get all the weight, in equal parts: for example, because their scores were filled with a large "
+        "positive number, and its minus sign is missing."
     ),
 )
 def filled_with_plus(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -102,7 +123,8 @@ def filled_with_plus(Q, K, V, key_padding_mask=None, attn_mask=None):
     "small-penalty",
     caught_by="padded_keys",
     says=N_(
-        "You take only 10 from forbidden scores. A little weight still leaks to the padding: it should be exactly 0."
+        "Forbidden scores are lowered by 10 only. A little weight still leaks to forbidden keys: it should be exactly "
+        "0."
     ),
 )
 def small_penalty(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -115,8 +137,8 @@ def small_penalty(Q, K, V, key_padding_mask=None, attn_mask=None):
     "penalty-that-loses-to-large-scores",
     caught_by="huge_logits",
     says=N_(
-        "You add -10000 to forbidden scores. A score of 10000 makes up for it, and the padding is back: replace "
-        "the score instead of lowering it."
+        "Forbidden scores are lowered by 10000. A score of 10000 makes up for it, and the padding is back: replace the "
+        "score instead of lowering it."
     ),
 )
 def penalty_that_loses(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -131,8 +153,8 @@ def penalty_that_loses(Q, K, V, key_padding_mask=None, attn_mask=None):
     "infinity-times-zero",
     caught_by="padded_keys",
     says=N_(
-        "You multiply the mask by minus infinity. Where the mask is 0 that is 0 times infinity, which is NaN, and NaN "
-        "spreads over everything."
+        "As soon as there is a mask, all your weights are NaN. For example, a mask times minus infinity: wherever the "
+        "mask is False that is 0 times infinity, which is NaN."
     ),
 )
 def infinity_times_zero(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -146,11 +168,42 @@ def infinity_times_zero(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "infinity-times-zero-without-masks",
+    caught_by="unmasked",
+    says=N_(
+        "All your weights are NaN, with masks and without. For example, a table of bans times minus infinity: wherever "
+        "nothing is forbidden that is 0 times infinity, which is NaN."
+    ),
+)
+def infinity_times_zero_without_masks(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    bans = union(scores, key_padding_mask, attn_mask).to(scores.dtype)
+    weights = F.softmax(scores + bans * float("-inf"), dim=-1)
+    return weights @ V, weights
+
+
+@mistake(
+    "lowest-number-times-a-mask",
+    caught_by="dtypes",
+    says=N_(
+        "Your weights are right in float32 and NaN in float64. For example, a bool tensor times a number is float32: "
+        "the lowest number of float64 becomes minus infinity there, and 0 times infinity is NaN."
+    ),
+)
+def lowest_number_times_a_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    forbidden = union(scores, key_padding_mask, attn_mask)
+    weights = F.softmax(scores + forbidden * torch.finfo(scores.dtype).min, dim=-1)
+    weights = weights.masked_fill(forbidden, 0.0)
+    return weights @ V, weights
+
+
+@mistake(
     "mask-added-as-numbers",
     caught_by="padded_keys",
     says=N_(
-        "You add the masks to the scores as they are: True counts as 1, so that a forbidden score grows by 1. A mask "
-        "that is to be added holds 0 and minus infinity."
+        "A forbidden score grows by 1 for each mask that forbids it: for example, where a mask is added as it is, and "
+        "True counts as 1. To be added, it would have to hold 0 and minus infinity."
     ),
 )
 def mask_added_as_numbers(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -167,8 +220,9 @@ def mask_added_as_numbers(Q, K, V, key_padding_mask=None, attn_mask=None):
     "fill-not-used",
     caught_by="padded_keys",
     says=N_(
-        "Your masks have no effect at all: `masked_fill` without an underscore returns a new tensor, and leaves the "
-        "old one as it is."
+        "Your masks have no effect at all: the weights are those without masks. For example, `masked_fill` without an "
+        "underscore returns a new tensor, which has to be given a name; or bans that are joined by `&` with a table of "
+        "nothing but False."
     ),
 )
 def fill_not_used(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -185,8 +239,9 @@ def fill_not_used(Q, K, V, key_padding_mask=None, attn_mask=None):
     "masked-after-softmax",
     caught_by="rows_sum_to_one",
     says=N_(
-        "You set forbidden weights to 0 after the softmax and leave it at that: the share of the forbidden keys is "
-        "lost, and rows sum to less than 1. Mask the scores instead."
+        "Forbidden weights are 0, but the allowed ones are what they would be without a mask: the share of the "
+        "forbidden keys is lost, and rows sum to less than 1. Your softmax still saw the forbidden scores: for "
+        "example, because the mask comes after it, or because what `masked_fill` returns before it is not used."
     ),
 )
 def masked_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -196,11 +251,28 @@ def masked_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "emptied-but-not-forbidden",
+    caught_by="rows_sum_to_one",
+    says=N_(
+        "In your softmax a forbidden key counts with a score of 0, or as good as 0 (finfo.tiny is the smallest number "
+        "above 0, not the lowest of all). Its share is emptied afterwards, and rows sum to less than 1."
+    ),
+)
+def emptied_but_not_forbidden(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    forbidden = union(scores, key_padding_mask, attn_mask)
+    weights = F.softmax(scores.masked_fill(forbidden, torch.finfo(scores.dtype).tiny), dim=-1)
+    weights = weights.masked_fill(forbidden, 0.0)
+    return weights @ V, weights
+
+
+@mistake(
     "renormalised-after-softmax",
     caught_by="huge_logits",
     says=N_(
-        "You mask after the softmax (or after taking away the largest score of all keys) and divide by what is left. "
-        "If a forbidden key had nearly all the weight, nothing is left: mask the scores, and it cannot happen."
+        "If a forbidden key has by far the largest score, nothing is left for the allowed ones: the forbidden scores "
+        "still take part in your softmax. For example, the mask comes after it and the rest is divided by its sum; or, "
+        "in a softmax by hand, the largest score that is subtracted is a forbidden one."
     ),
 )
 def renormalised_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -211,10 +283,27 @@ def renormalised_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "divided-by-nothing",
+    caught_by="fully_masked",
+    says=N_(
+        "Where no allowed key has any weight, 0 is divided by 0, which is NaN: in a row without allowed keys, and "
+        "where a forbidden score is by far the largest. For example, the mask comes after the softmax, and what is "
+        "left is divided by its sum."
+    ),
+)
+def divided_by_nothing(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    weights = F.softmax(scores, dim=-1).masked_fill(union(scores, key_padding_mask, attn_mask), 0.0)
+    weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ V, weights
+
+
+@mistake(
     "filled-after-softmax",
     caught_by="padded_keys",
     says=N_(
-        "You fill in minus infinity after the softmax. It belongs into the scores, before: the softmax turns it into 0."
+        "Your forbidden weights are minus infinity. It belongs into the scores, before the softmax, which turns it "
+        "into 0."
     ),
 )
 def filled_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -227,7 +316,7 @@ def filled_after_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
     "softmax-again",
     caught_by="padded_keys",
     says=N_(
-        "You mask the weights and put them through softmax once more. A weight of 0 becomes a positive one again: "
+        "Your weights are the softmax of weights that were masked already. A weight of 0 becomes a positive one again: "
         "mask the scores, and one softmax does."
     ),
 )
@@ -241,8 +330,8 @@ def softmax_again(Q, K, V, key_padding_mask=None, attn_mask=None):
     "softmax-again-under-masks",
     caught_by="weights",
     says=N_(
-        "Where there is a mask, you put the weights through softmax a second time, which flattens them: mask the "
-        "scores, and one softmax does."
+        "Where there is a mask, your weights have been through softmax twice, which flattens them: mask the scores, "
+        "and one softmax does."
     ),
 )
 def softmax_again_under_masks(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -256,8 +345,8 @@ def softmax_again_under_masks(Q, K, V, key_padding_mask=None, attn_mask=None):
     "leak-tidied-up",
     caught_by="more_padding",
     says=N_(
-        "Your weights leak a little to forbidden keys, and you set them to 0 only after the output has been made with "
-        "them: large numbers in the padding still shine through."
+        "The weights that you return are 0 where it is forbidden, but those that made the output leak a little: large "
+        "numbers in the padding still shine through."
     ),
 )
 def leak_tidied_up(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -271,7 +360,8 @@ def leak_tidied_up(Q, K, V, key_padding_mask=None, attn_mask=None):
     "output-from-unmasked-weights",
     caught_by="output",
     says=N_(
-        "You return masked weights, but make the output with weights that know of no mask: the padding is still in it."
+        "You return masked weights, but the output is made with weights that know of no mask: the padding is still in "
+        "it."
     ),
 )
 def output_from_unmasked_weights(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -295,8 +385,8 @@ def unmasked_weights_returned(Q, K, V, key_padding_mask=None, attn_mask=None):
     "keys-zeroed",
     caught_by="padded_keys",
     says=N_(
-        "You set padded keys to 0. Their scores are then 0, and e to the power of 0 is 1: they still get a share. It "
-        "is the scores that have to be masked."
+        "A padded key counts with a score of 0: for example, because it was set to 0 in K. e to the power of 0 is 1, "
+        "so it still gets a share. It is the scores that have to be masked."
     ),
 )
 def keys_zeroed(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -311,8 +401,8 @@ def keys_zeroed(Q, K, V, key_padding_mask=None, attn_mask=None):
     "values-zeroed",
     caught_by="padded_keys",
     says=N_(
-        "You set padded values to 0. The padding then adds nothing to the output, but it still takes its share of the "
-        "weight, which the words lose."
+        "Padded values add nothing to your output, but the padding still takes its share of the weight, which the "
+        "words lose. It is the scores that have to be masked, not V."
     ),
 )
 def values_zeroed(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -330,8 +420,8 @@ def values_zeroed(Q, K, V, key_padding_mask=None, attn_mask=None):
     "padding-along-queries",
     caught_by="padded_keys",
     says=N_(
-        "You lay key_padding_mask along the queries' axis: padded queries are stopped from looking, and the words "
-        "still look at the padding. It belongs along the keys."
+        "key_padding_mask lies along the queries' axis: padded queries are stopped from looking, and the words still "
+        "look at the padding. It belongs along the keys."
     ),
 )
 def padding_along_queries(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -347,8 +437,8 @@ def padding_along_queries(Q, K, V, key_padding_mask=None, attn_mask=None):
     "padding-without-an-axis-for-queries",
     caught_by="padded_keys",
     says=N_(
-        "You put a (B, Tk) mask on (B, Tq, Tk) scores as it is. Axes are matched from the right, so that sentence b's "
-        "row lands on query b: it needs an axis for the queries in the middle."
+        "key_padding_mask, (B, Tk), meets the (B, Tq, Tk) scores as it is. Axes are matched from the right, so that "
+        "sentence b's row lands on query b: it needs an axis for the queries in the middle."
     ),
 )
 def padding_without_an_axis(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -364,7 +454,7 @@ def padding_without_an_axis(Q, K, V, key_padding_mask=None, attn_mask=None):
     "padded-queries-too",
     caught_by="padded_keys",
     says=N_(
-        "You stop padded places from looking as well. key_padding_mask speaks of keys alone; queries may even be "
+        "Padded places are stopped from looking as well. key_padding_mask speaks of keys alone; queries may even be "
         "another sentence, of another length."
     ),
 )
@@ -406,7 +496,7 @@ def padding_of_any_sentence(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "attn-mask-transposed",
     caught_by="attn_mask",
-    says=N_("You use attn_mask transposed: its rows are queries and its columns keys, just as in the scores."),
+    says=N_("attn_mask is used transposed: its rows are queries and its columns keys, just as in the scores."),
 )
 def attn_mask_transposed(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -419,7 +509,7 @@ def attn_mask_transposed(Q, K, V, key_padding_mask=None, attn_mask=None):
     "attn-mask-along-the-batch",
     caught_by="attn_mask",
     says=N_(
-        "You give attn_mask its new axis in the middle, so that its row q lands on sentence q. It is the same for all "
+        "Row q of attn_mask lands on sentence q, as if its new axis were in the middle. The mask is the same for all "
         "sentences: it fits (B, Tq, Tk) as it is."
     ),
 )
@@ -436,7 +526,7 @@ def attn_mask_along_the_batch(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "padding-alone",
     caught_by="attn_mask",
-    says=N_("You never use attn_mask: only the padding is masked."),
+    says=N_("attn_mask has no effect in your function: only the padding is masked."),
 )
 def padding_alone(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -447,7 +537,7 @@ def padding_alone(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "attn-mask-alone",
     caught_by="padded_keys",
-    says=N_("You never use key_padding_mask: only what attn_mask forbids is masked."),
+    says=N_("key_padding_mask has no effect in your function: only what attn_mask forbids is masked."),
 )
 def attn_mask_alone(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -459,7 +549,8 @@ def attn_mask_alone(Q, K, V, key_padding_mask=None, attn_mask=None):
     "and-instead-of-or",
     caught_by="both_masks",
     says=N_(
-        "With both masks, you forbid only what both of them forbid (&). A key is out as soon as either says so (|)."
+        "With both masks, you forbid only what both of them forbid (as `&` does). A key is forbidden as soon as either "
+        "says so."
     ),
 )
 def and_instead_of_or(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -475,7 +566,10 @@ def and_instead_of_or(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "padding-or-else-attn-mask",
     caught_by="both_masks",
-    says=N_("If there is a padding mask, you never come to attn_mask (elif): with both, both count."),
+    says=N_(
+        "With both masks, only key_padding_mask has an effect: for example, because attn_mask comes in an `elif`. Both "
+        "count."
+    ),
 )
 def padding_or_else_attn_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -489,8 +583,8 @@ def padding_or_else_attn_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
     "last-mask-wins",
     caught_by="both_masks",
     says=N_(
-        "With both masks, only attn_mask has an effect: the second masking starts from the scores as they were, and "
-        "the first one is lost."
+        "With both masks, only attn_mask has an effect: for example, because the second masking starts from the scores "
+        "as they were, and the first one is lost."
     ),
 )
 def last_mask_wins(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -505,8 +599,8 @@ def last_mask_wins(Q, K, V, key_padding_mask=None, attn_mask=None):
     "exclusive-or",
     caught_by="both_masks",
     says=N_(
-        "A key that both masks forbid is free in yours: two wrongs cancel (^, or !=). A key is out as soon as either "
-        "says so."
+        "A key that both masks forbid is free in yours: two bans cancel, as with `^` or `!=`. A key is forbidden as "
+        "soon as either says so."
     ),
 )
 def exclusive_or(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -522,7 +616,10 @@ def exclusive_or(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "masks-swapped",
     caught_by="padded_keys",
-    says=N_("Your parameters come in another order: key_padding_mask is the fourth, attn_mask the fifth."),
+    says=N_(
+        "You take each mask for the other. The fourth argument is key_padding_mask, with a row for each sentence; the "
+        "fifth is attn_mask, with a row for each query."
+    ),
 )
 def masks_swapped(Q, K, V, attn_mask=None, key_padding_mask=None):
     scores = scaled_scores(Q, K)
@@ -545,7 +642,7 @@ def always_causal(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "truth-of-a-mask",
     caught_by="padded_keys",
-    says=N_("You ask a whole mask whether it is true (`if mask:`). Ask whether it is there: `is not None`."),
+    says=N_("A whole mask is asked whether it is true, as `if mask:` does. Ask whether it is there: `is not None`."),
 )
 def truth_of_a_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -558,7 +655,7 @@ def truth_of_a_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "one-minus-a-mask",
     caught_by="padded_keys",
-    says=N_("You take a bool mask away from 1, which torch refuses: `~mask` turns True and False around."),
+    says=N_("A bool mask is subtracted, as in `1 - mask`, which torch refuses: `~mask` turns True and False round."),
 )
 def one_minus_a_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -589,8 +686,8 @@ def masks_needed(Q, K, V, key_padding_mask=None, attn_mask=None):
     "nan-rows",
     caught_by="fully_masked",
     says=N_(
-        "A query with no allowed key gets NaN: a softmax of minus infinities divides 0 by 0. It should get zero "
-        "weights and a zero output."
+        "A query with no allowed key gets NaN: for example, the softmax of nothing but minus infinities divides 0 by "
+        "0. It should get zero weights and a zero output."
     ),
 )
 def nan_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -603,8 +700,8 @@ def nan_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
     "uniform-rows",
     caught_by="fully_masked",
     says=N_(
-        "A query with no allowed key shares itself out evenly among forbidden ones: if all scores are -1e9, none is "
-        "lower than another. It should get zero weights."
+        "A query with no allowed key shares itself out evenly among forbidden ones: where all scores are the same low "
+        "number, none is lower than another. It should get zero weights."
     ),
 )
 def uniform_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -617,8 +714,8 @@ def uniform_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
     "penalty-on-whole-rows",
     caught_by="fully_masked",
     says=N_(
-        "You add -1e9 to forbidden scores. Where all keys of a query are forbidden, all of them sink alike, and the "
-        "softmax is as if nothing were masked: it should be zero weights."
+        "A query with no allowed key gets the weights that it would have without masks: if the same number (such as "
+        "-1e9) is added to all scores of a row, the softmax does not see it. It should get zero weights."
     ),
 )
 def penalty_on_whole_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -631,8 +728,9 @@ def penalty_on_whole_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
     "nan-replaced-afterwards",
     caught_by="fully_masked_gradients",
     says=N_(
-        "You add minus infinity and replace NaN by 0 afterwards. Forwards it is gone, but backwards the softmax still "
-        "divides 0 by 0, and the gradients are NaN: keep it from arising."
+        "What you return is right, but the gradients of a query with no allowed key are NaN: for example, minus "
+        "infinity was added, and NaN replaced by 0 afterwards. The way back still goes through the NaN: keep it from "
+        "arising."
     ),
 )
 def nan_replaced_afterwards(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -646,8 +744,8 @@ def nan_replaced_afterwards(Q, K, V, key_padding_mask=None, attn_mask=None):
     "zeroed-after-the-output",
     caught_by="fully_masked",
     says=N_(
-        "The weights of a query with no allowed key become 0 only after the output has been made: the output still is "
-        "an average of forbidden values."
+        "The weights that you return for a query with no allowed key are 0, but its output is still an average of "
+        "forbidden values: it was made before the weights became 0."
     ),
 )
 def zeroed_after_the_output(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -744,6 +842,31 @@ def scale_by_d(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "scale-by-number-of-queries",
+    caught_by="unmasked",
+    says=N_("You divide by the root of the number of queries. It is d, the width of one query, that counts."),
+)
+def scale_by_number_of_queries(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = Q @ K.transpose(-2, -1) / Q.shape[1] ** 0.5
+    weights = masked_softmax(scores, union(scores, key_padding_mask, attn_mask))
+    return weights @ V, weights
+
+
+@mistake(
+    "all-axes-reversed",
+    caught_by="shapes",
+    says=N_(
+        "All axes of K are turned round, as `.T` does it: the batch axis moves to the end. Only the last two axes "
+        "should change places."
+    ),
+)
+def all_axes_reversed(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = Q @ K.T / Q.shape[-1] ** 0.5
+    weights = masked_softmax(scores, union(scores, key_padding_mask, attn_mask))
+    return weights @ V, weights
+
+
+@mistake(
     "scale-after-softmax",
     caught_by="unmasked",
     says=N_("You divide by √d after the softmax, so that rows sum to 1/√d. The scores are what is to be scaled."),
@@ -796,8 +919,8 @@ def no_softmax(Q, K, V, key_padding_mask=None, attn_mask=None):
     "naive-exp",
     caught_by="huge_logits",
     says=N_(
-        "Your softmax takes exp of the scores as they are. Above a score of 88, exp is infinite in float32, and "
-        "infinity divided by infinity is NaN."
+        "Ordinary scores come out right, huge ones as NaN: for example, exp is taken of the scores as they are. Above "
+        "a score of 88, exp is infinite in float32, and infinity divided by infinity is NaN."
     ),
 )
 def naive_exp(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -814,8 +937,8 @@ def naive_exp(Q, K, V, key_padding_mask=None, attn_mask=None):
     "squeezed",
     caught_by="batches",
     says=N_(
-        "Your results go through squeeze(), which drops every axis of size 1: a batch of one sentence, or a sentence "
-        "of one word, loses an axis."
+        "Your results lose every axis of size 1, as squeeze() does: a batch of one sentence, or a sentence of one "
+        "word, has an axis too few."
     ),
 )
 def squeezed(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -840,8 +963,9 @@ def batch_mean(Q, K, V, key_padding_mask=None, attn_mask=None):
     "float32-mask",
     caught_by="dtypes",
     says=N_(
-        "The mask that you add to the scores is float32 whatever the inputs are, and turns bfloat16 scores into "
-        "float32. Make it with the dtype of the scores."
+        "With bfloat16 inputs, your weights become float32 and do not fit V any more: something that is added to the "
+        "scores is float32 whatever the inputs are. For example, a mask made of numbers: make it with the dtype of the "
+        "scores."
     ),
 )
 def float32_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -856,8 +980,8 @@ def float32_mask(Q, K, V, key_padding_mask=None, attn_mask=None):
     "float32-zeros-for-weights",
     caught_by="dtypes",
     says=N_(
-        "You write the weights into new zeros that are float32 whatever the inputs are. Make them with the dtype and "
-        "device of an input."
+        "Your weights are float32 whatever the inputs are: for example, because they are written into new zeros. Make "
+        "these with the dtype and device of an input."
     ),
 )
 def float32_zeros_for_weights(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -870,7 +994,7 @@ def float32_zeros_for_weights(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "float32-results",
     caught_by="dtypes",
-    says=N_("You turn the inputs into float32 and return that. The results should have the dtype of the inputs."),
+    says=N_("Your results are float32 whatever the inputs are. They should have the dtype of the inputs."),
 )
 def float32_results(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q.float(), K.float())
@@ -882,7 +1006,8 @@ def float32_results(Q, K, V, key_padding_mask=None, attn_mask=None):
     "mask-turned-in-place",
     caught_by="hygiene",
     says=N_(
-        "You turn key_padding_mask around in place (logical_not_), and the caller's mask with it. `~` makes a new one."
+        "The caller's key_padding_mask is turned round by your function, as logical_not_ does it in place. `~` makes a "
+        "new one."
     ),
 )
 def mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -897,7 +1022,10 @@ def mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "attn-mask-turned-in-place",
     caught_by="hygiene",
-    says=N_("You turn attn_mask around in place (logical_not_), and the caller's mask with it. `~` makes a new one."),
+    says=N_(
+        "The caller's attn_mask is turned round by your function, as logical_not_ does it in place. `~` makes a new "
+        "one."
+    ),
 )
 def attn_mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)
@@ -911,7 +1039,7 @@ def attn_mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "scaled-in-place",
     caught_by="hygiene",
-    says=N_("You scale Q in place (`/=`), and the caller's Q with it. Make a new tensor instead."),
+    says=N_("The caller's Q is scaled by your function, as `/=` does it in place. Make a new tensor instead."),
 )
 def scaled_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
     Q /= Q.shape[-1] ** 0.5
@@ -923,7 +1051,10 @@ def scaled_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "values-cleared-in-place",
     caught_by="hygiene",
-    says=N_("You write zeros into V where the padding is, and into the caller's V with it. Weights of 0 are enough."),
+    says=N_(
+        "The caller's V holds zeros at the padding after your function has run. Make a new tensor instead; besides, "
+        "weights of 0 are enough."
+    ),
 )
 def values_cleared_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
     if key_padding_mask is not None:
@@ -1011,7 +1142,7 @@ def results_swapped(Q, K, V, key_padding_mask=None, attn_mask=None):
 @mistake(
     "no-return",
     caught_by="shapes",
-    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
+    says=N_("Your function returns None: does every way through it end with a `return`?"),
 )
 def no_return(Q, K, V, key_padding_mask=None, attn_mask=None):
     scores = scaled_scores(Q, K)

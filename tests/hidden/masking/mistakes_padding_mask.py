@@ -5,67 +5,67 @@ import torch
 from autograder.suite import N_, mistake
 
 
-def positions(lengths, max_len):
+def places(lengths, max_len):
     return torch.arange(int(lengths.max()) if max_len is None else max_len, device=lengths.device)
 
 
-# Which positions
+# Which places
 
 
 @mistake(
     "inverted",
     caught_by="values",
     says=N_(
-        'Your mask is True at the words and False at the padding. Here True means "not allowed", so it belongs '
-        "to the padding."
+        "Your mask is True at the words and False at the padding. Here True means forbidden, so it belongs to the "
+        "padding."
     ),
 )
 def inverted(lengths, max_len=None):
-    return positions(lengths, max_len) < lengths.unsqueeze(1)
+    return places(lengths, max_len) < lengths.unsqueeze(1)
 
 
 @mistake(
     "first-pad-left",
     caught_by="values",
     says=N_(
-        "The first empty place of each sentence is not masked. Positions count from 0, so a sentence of n words "
-        "ends at position n - 1, and n is padding already."
+        "The first empty place of each sentence is not masked. Places count from 0, so a sentence of n words ends at "
+        "place n - 1, and n is padding already."
     ),
 )
 def first_pad_left(lengths, max_len=None):
-    return positions(lengths, max_len) > lengths.unsqueeze(1)
+    return places(lengths, max_len) > lengths.unsqueeze(1)
 
 
 @mistake(
     "last-word-masked",
     caught_by="values",
     says=N_(
-        "The last word of each sentence is masked as well. Positions count from 0: a sentence of n words fills "
-        "positions 0 to n - 1."
+        "The last word of each sentence is masked as well. Places count from 0: a sentence of n words fills places 0 "
+        "to n - 1."
     ),
 )
 def last_word_masked(lengths, max_len=None):
-    return positions(lengths, max_len) >= lengths.unsqueeze(1) - 1
+    return places(lengths, max_len) >= lengths.unsqueeze(1) - 1
 
 
 @mistake(
     "first-pad-only",
     caught_by="values",
-    says=N_(
-        "Only the first empty place of each sentence is masked (== where >= is meant): all that follow are empty too."
-    ),
+    says=N_("Only the first empty place of each sentence is masked, as `==` gives it. All that follow are empty too."),
 )
 def first_pad_only(lengths, max_len=None):
-    return positions(lengths, max_len) == lengths.unsqueeze(1)
+    return places(lengths, max_len) == lengths.unsqueeze(1)
 
 
 @mistake(
     "last-place-left",
     caught_by="values",
-    says=N_("The last column of your mask is never True: a slice that ends at -1 leaves the last place out."),
+    says=N_(
+        "The last column of your mask is never True: for example, a slice that ends at -1 leaves the last place out."
+    ),
 )
 def last_place_left(lengths, max_len=None):
-    mask = torch.zeros(len(lengths), len(positions(lengths, max_len)), dtype=torch.bool)
+    mask = torch.zeros(len(lengths), len(places(lengths, max_len)), dtype=torch.bool)
     for row, length in zip(mask, lengths.tolist(), strict=True):
         row[length:-1] = True
     return mask
@@ -74,10 +74,10 @@ def last_place_left(lengths, max_len=None):
 @mistake(
     "padding-in-front",
     caught_by="values",
-    says=N_("You mask the places at the beginning of each sentence. The padding stands behind the words."),
+    says=N_("Your mask is True at the beginning of each sentence. The padding stands after the words."),
 )
 def padding_in_front(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).flip(1)
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).flip(1)
 
 
 @mistake(
@@ -86,7 +86,7 @@ def padding_in_front(lengths, max_len=None):
     says=N_("Every row of your mask is the first sentence's. Each sentence has a length of its own."),
 )
 def first_length_for_all(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths[0]).expand(len(lengths), -1)
+    return (places(lengths, max_len) >= lengths[0]).expand(len(lengths), -1)
 
 
 @mistake(
@@ -95,7 +95,7 @@ def first_length_for_all(lengths, max_len=None):
     says=N_("The rows of your mask are sorted by length. Row b belongs to sentence b, wherever that stands."),
 )
 def rows_sorted(lengths, max_len=None):
-    return positions(lengths, max_len) >= lengths.sort(descending=True).values.unsqueeze(1)
+    return places(lengths, max_len) >= lengths.sort(descending=True).values.unsqueeze(1)
 
 
 @mistake(
@@ -104,7 +104,7 @@ def rows_sorted(lengths, max_len=None):
     says=N_("Your mask is False everywhere: no place is marked as padding."),
 )
 def nothing_masked(lengths, max_len=None):
-    return torch.zeros(len(lengths), len(positions(lengths, max_len)), dtype=torch.bool)
+    return torch.zeros(len(lengths), len(places(lengths, max_len)), dtype=torch.bool)
 
 
 # The shape
@@ -113,30 +113,30 @@ def nothing_masked(lengths, max_len=None):
 @mistake(
     "transposed",
     caught_by="shape",
-    says=N_("Your mask has a row for every position and a column for every sentence: it is the other way round."),
+    says=N_("Your mask has a row for every place and a column for every sentence: it is the other way round."),
 )
 def transposed(lengths, max_len=None):
-    return positions(lengths, max_len).unsqueeze(1) >= lengths
+    return places(lengths, max_len).unsqueeze(1) >= lengths
 
 
 @mistake(
     "no-axis-for-the-sentences",
     caught_by="shape",
     says=N_(
-        "You compare the positions with the lengths as they are, entry by entry. Every position has to meet every "
-        "length: one of the two needs another axis."
+        "The places meet the lengths entry by entry. Every place has to meet every length: one of the two needs "
+        "another axis."
     ),
 )
 def no_axis_for_the_sentences(lengths, max_len=None):
-    return positions(lengths, max_len) >= lengths
+    return places(lengths, max_len) >= lengths
 
 
 @mistake(
     "one-flag-a-sentence",
     caught_by="shape",
     says=N_(
-        "You say for each sentence whether it has padding at all. Attention needs to know where: a flag for every "
-        "position."
+        "Your mask says for each sentence whether it has padding at all. Attention needs to know where: True or False "
+        "for every place."
     ),
 )
 def one_flag_a_sentence(lengths, max_len=None):
@@ -152,7 +152,7 @@ def one_flag_a_sentence(lengths, max_len=None):
     ),
 )
 def axis_for_the_queries(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).unsqueeze(1)
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).unsqueeze(1)
 
 
 @mistake(
@@ -164,19 +164,17 @@ def axis_for_the_queries(lengths, max_len=None):
     ),
 )
 def row_for_every_query(lengths, max_len=None):
-    mask = positions(lengths, max_len) >= lengths.unsqueeze(1)
+    mask = places(lengths, max_len) >= lengths.unsqueeze(1)
     return mask.unsqueeze(1) | mask.unsqueeze(2)
 
 
 @mistake(
     "squeezed",
     caught_by="any_batch",
-    says=N_(
-        "Your mask goes through squeeze(), which drops every axis of size 1: a batch of one sentence loses its axis."
-    ),
+    says=N_("Your mask loses every axis of size 1, as through squeeze(): a batch of one sentence loses its axis."),
 )
 def squeezed(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).squeeze()
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).squeeze()
 
 
 # The length of the mask
@@ -188,7 +186,7 @@ def squeezed(lengths, max_len=None):
     says=N_("Your mask is as long as the longest sentence, whatever max_len says."),
 )
 def max_len_ignored(lengths, max_len=None):
-    return positions(lengths, None) >= lengths.unsqueeze(1)
+    return places(lengths, None) >= lengths.unsqueeze(1)
 
 
 @mistake(
@@ -199,7 +197,7 @@ def max_len_ignored(lengths, max_len=None):
     ),
 )
 def extra_columns_free(lengths, max_len=None):
-    mask = torch.zeros(len(lengths), len(positions(lengths, max_len)), dtype=torch.bool)
+    mask = torch.zeros(len(lengths), len(places(lengths, max_len)), dtype=torch.bool)
     longest = int(lengths.max())
     mask[:, :longest] = torch.arange(longest) >= lengths.unsqueeze(1)
     return mask
@@ -217,7 +215,10 @@ def max_len_none(lengths, max_len=None):
 @mistake(
     "batch-size-as-default",
     caught_by="default_length",
-    says=N_("Without max_len your mask is as long as the batch is large: len(lengths) counts sentences, not words."),
+    says=N_(
+        "Without max_len your mask has as many columns as there are sentences, as len(lengths) gives it. It should "
+        "have one for each place of the longest sentence."
+    ),
 )
 def batch_size_as_default(lengths, max_len=None):
     max_len = len(lengths) if max_len is None else max_len
@@ -253,23 +254,24 @@ def first_length_as_default(lengths, max_len=None):
     "ones-and-zeros",
     caught_by="dtype",
     says=N_(
-        "Your mask is made of whole numbers, 1 and 0. masked_fill and `~` want True and False: leave the comparison "
-        "as it is."
+        "Your mask is made of whole numbers, 1 and 0. masked_fill and `~` want True and False: a comparison gives "
+        "them, and so does a tensor that is made with dtype=torch.bool."
     ),
 )
 def ones_and_zeros(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).long()
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).long()
 
 
 @mistake(
     "floats",
     caught_by="dtype",
     says=N_(
-        "Your mask is made of floating numbers, 1.0 and 0.0. A mask is True and False: leave the comparison as it is."
+        "Your mask is made of floating numbers, 1.0 and 0.0. A mask is True and False: a comparison gives them, and so "
+        "does a tensor that is made with dtype=torch.bool."
     ),
 )
 def floats(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).float()
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).float()
 
 
 @mistake(
@@ -278,7 +280,7 @@ def floats(lengths, max_len=None):
     says=N_("Your mask is of dtype uint8, as masks were in old versions of PyTorch. Today they are of dtype bool."),
 )
 def as_bytes(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).to(torch.uint8)
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).to(torch.uint8)
 
 
 @mistake(
@@ -290,7 +292,7 @@ def as_bytes(lengths, max_len=None):
     ),
 )
 def to_be_added(lengths, max_len=None):
-    mask = positions(lengths, max_len) >= lengths.unsqueeze(1)
+    mask = places(lengths, max_len) >= lengths.unsqueeze(1)
     return torch.zeros(mask.shape).masked_fill(mask, float("-inf"))
 
 
@@ -300,7 +302,7 @@ def to_be_added(lengths, max_len=None):
     says=N_("You return a numpy array. A tensor is due."),
 )
 def numpy_result(lengths, max_len=None):
-    return (positions(lengths, max_len) >= lengths.unsqueeze(1)).numpy()
+    return (places(lengths, max_len) >= lengths.unsqueeze(1)).numpy()
 
 
 @mistake(
@@ -309,16 +311,16 @@ def numpy_result(lengths, max_len=None):
     says=N_("You return a list of rows. One tensor is due: stack them."),
 )
 def list_of_rows(lengths, max_len=None):
-    return [positions(lengths, max_len) >= length for length in lengths]
+    return [places(lengths, max_len) >= length for length in lengths]
 
 
 @mistake(
     "no-return",
     caught_by="shape",
-    says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
+    says=N_("Your function returns None: does every way through it end with a `return`?"),
 )
 def no_return(lengths, max_len=None):
-    mask = positions(lengths, max_len) >= lengths.unsqueeze(1)  # noqa: F841 - computed, and never returned
+    mask = places(lengths, max_len) >= lengths.unsqueeze(1)  # noqa: F841 - computed, and never returned
 
 
 # What is left behind
@@ -327,21 +329,24 @@ def no_return(lengths, max_len=None):
 @mistake(
     "lengths-counted-down",
     caught_by="hygiene",
-    says=N_("You change lengths in place (`-=`), and the caller's lengths with it. Make a new tensor instead."),
+    says=N_(
+        "The caller's lengths are smaller by 1 after your function has run, as after `-= 1`. Make a new tensor instead."
+    ),
 )
 def lengths_counted_down(lengths, max_len=None):
-    places = positions(lengths, max_len)
+    columns = places(lengths, max_len)
     lengths -= 1
-    return places > lengths.unsqueeze(1)
+    return columns > lengths.unsqueeze(1)
 
 
 @mistake(
     "lengths-reshaped",
     caught_by="hygiene",
     says=N_(
-        "`unsqueeze_` with its underscore gives the caller's lengths another shape. Without it you get a new view."
+        "The caller's lengths have another shape after your function has run: `unsqueeze_`, with its underscore, does "
+        "that. Without it you get a new view."
     ),
 )
 def lengths_reshaped(lengths, max_len=None):
-    places = positions(lengths, max_len)
-    return places >= lengths.unsqueeze_(1)
+    columns = places(lengths, max_len)
+    return columns >= lengths.unsqueeze_(1)

@@ -1,4 +1,4 @@
-"""Proves that an answer hides the future: ``(T, T)`` bool, True where the key stands behind the query.
+"""Proves that an answer hides the future: ``(T, T)`` bool, True where the key comes after the query.
 
 Above the diagonal, on it and below it are looked at one by one, so that an answer that is off by one loses what it
 is off by. The dtype has a check of its own: zeros and ones are read as False and True everywhere else.
@@ -52,7 +52,7 @@ def test_shape(student: Student, rng: Draws) -> None:
 
 @check(
     points=1,
-    title=N_("The future is hidden: True at every key behind the query"),
+    title=N_("The future is hidden: True at every key after the query"),
     hint=N_("Row 0 belongs to the first word. Which words may it not see yet, and what stands at their columns?"),
     needs="shape",
 )
@@ -107,7 +107,7 @@ def test_itself(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("The mask holds True and False (dtype bool)"),
-    hint=N_("Print mask.dtype. Which of your steps turns a comparison into numbers, or starts from numbers?"),
+    hint=N_("Print mask.dtype. Does it come from a comparison, or from a tensor of numbers that you made?"),
     needs="shape",
 )
 def test_dtype(student: Student, rng: Draws) -> None:
@@ -120,16 +120,14 @@ def test_dtype(student: Student, rng: Draws) -> None:
     points=0.5,
     title=N_("Any length will do, one word too, and the same call gives the same again"),
     hint=N_("Try T = 1 and T = 2, print the masks, and compare them with the corner of a larger one."),
-    needs=("future", "past"),
+    needs=("future", "past", "itself"),
 )
 def test_any_length(student: Student, rng: Draws) -> None:
-    # Against the answer's own larger mask: what stands on the diagonal was looked at above.
-    large = mask_of(student, 12) != 0
     for T in (1, 2, 7, 12, 1):
-        corner = mask_of(student, T) != 0
-        wrong = (corner != large[:T, :T]).nonzero()
+        seen, expected = mask_of(student, T) != 0, reference(T)
+        wrong = (seen != expected).nonzero()
         if len(wrong):
             query, key = wrong[0].tolist()
-            fail(N_("your mask for {T} words at query {query}, key {key}: {seen}, while it is {other} for 12 words"),
-                 T=T, query=query, key=key, seen=str(bool(corner[query, key])),
-                 other=str(bool(large[query, key])))  # fmt: skip
+            fail(N_("your mask for {T} words at query {query}, key {key}: {seen}, expected {expected}"),
+                 T=T, query=query, key=key, seen=str(bool(seen[query, key])),
+                 expected=str(bool(expected[query, key])))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Proves that an answer is attention that may not look everywhere: a padded key, a future position, or both.
+"""Proves that an answer is attention that may not look everywhere: a padded key, a future place, or both.
 
 The checks are cut so that one slip costs what it is worth, and is told once:
 
@@ -8,7 +8,7 @@ The checks are cut so that one slip costs what it is worth, and is told once:
 - what more padding, huge scores, other batches, and dtypes do is compared with the answer itself where that says
   enough, so that a wrong scale is paid for once;
 - rows with no allowed key stand in checks of their own, forwards and backwards, and in none of the others;
-- an answer that takes float32 only is asked in float32, and loses the check on dtypes;
+- an answer that takes float32 only, or is NaN in float64 alone, is asked in float32, and loses the check on dtypes;
 - the last word has `gradients`, which compares everything with the reference in float64.
 
 All sizes differ from one another, except where all are equal (a mask along the wrong axis runs there), or B = Tq.
@@ -104,7 +104,7 @@ def padding(rng: Draws, *lengths: int, tk: int = TK) -> torch.Tensor:
 
 
 def scattered(rng: Draws, rows: int, columns: int) -> torch.Tensor:
-    """A mask without order: row i forbids 1 + i of the keys behind the first, which is free for all."""
+    """A mask without order: row i forbids 1 + i of the keys after the first, which is free for all."""
     order = rng.normal(rows, columns - 1).argsort(-1).argsort(-1)
     hidden = order < 1 + torch.arange(rows).unsqueeze(1) % (columns - 2)
     return torch.cat([torch.zeros(rows, 1, dtype=torch.bool), hidden], dim=1)
@@ -151,8 +151,23 @@ def _unpack(value: Any, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> Pa
 def attend_exactly(
     student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, padding: Mask = None, attn: Mask = None
 ) -> Pair:
-    """As `attend`, for float64; in float32 where the function can't take float64."""
-    return _unpack(ask_exactly(student, Q, K, V, *_masks(padding, attn)), Q, K, V)
+    """As `attend`, for float64; in float32 where the function can't take float64, or gives numbers in float32 alone."""
+    return _exactly(student, (Q, K, V), *_masks(padding, attn))
+
+
+def _exactly(student: Student, inputs: Triple, *masks: Mask, **named: Mask) -> Pair:
+    found = _unpack(ask_exactly(student, *inputs, *masks, **named), *inputs)
+    if not _finite(found):
+        # What overflows in float64 alone is paid for once, by the check on dtypes.
+        Q, K, V = (x.float() for x in inputs)
+        with contextlib.suppress(StudentRaised):
+            narrow = _unpack(ask(student, Q, K, V, *masks, **named), Q, K, V)
+            return narrow if _finite(narrow) else found
+    return found
+
+
+def _finite(pair: Pair) -> bool:
+    return all(bool(x.isfinite().all()) for x in pair)
 
 
 def expect_pattern(weights: torch.Tensor, forbidden: torch.Tensor, why: str) -> None:
@@ -222,8 +237,8 @@ def _attend_anyhow(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.
     points=1,
     title=N_("Without masks it is scaled dot-product attention"),
     hint=N_(
-        "Leave both masks out, and compare with attention as you know it: what are the dot products divided by, and "
-        "which axis does the softmax run over?"
+        "Leave both masks out, and compare with your attention of the last lesson, step by step: the scores as they "
+        "come to the softmax, then the weights. Which step is the first to differ?"
     ),
     needs="shapes",
 )
@@ -237,8 +252,8 @@ def test_unmasked(student: Student, rng: Draws) -> None:
     points=1.5,
     title=N_("Padded keys get a weight of exactly 0, the others do not"),
     hint=N_(
-        "Take a batch of two sentences, of 1 and 3 words, and print the weights. Which columns should be 0 in each? "
-        "And what does e to the power of 0 make of a score of 0?"
+        "Take a batch of two sentences, of 1 and 3 words, and print the scores as they come to the softmax, and the "
+        "weights. Which columns should have changed, in which sentence, and what stands there?"
     ),
     needs="shapes",
 )
@@ -256,8 +271,8 @@ def test_padded_keys(student: Student, rng: Draws) -> None:
     points=1.5,
     title=N_("What attn_mask forbids gets a weight of exactly 0, the rest does not"),
     hint=N_(
-        "Give it a causal mask for 3 words, and print the weights of one sentence. Which triangle should be 0? Is "
-        "it so in every sentence?"
+        "Give it a causal mask for 3 words, and print the scores as they come to the softmax, and the weights. Which "
+        "triangle should have changed, and what stands there? Is it so in every sentence?"
     ),
     needs="shapes",
 )
@@ -273,7 +288,7 @@ def test_attn_mask(student: Student, rng: Draws) -> None:
 
 @check(
     points=1,
-    title=N_("With both masks, a key is out as soon as either of them says so"),
+    title=N_("With both masks, a key is forbidden as soon as either of them says so"),
     hint=N_(
         "A key is padding, but lies in the past: may a query look at it? A key lies in the future, but is a real "
         "word: and at this one?"
@@ -292,14 +307,15 @@ def test_both_masks(student: Student, rng: Draws) -> None:
 
 def _by_name(student: Student, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, **masks: torch.Tensor) -> Pair:
     """As `attend_exactly`, with the masks as keyword arguments."""
-    return _unpack(ask_exactly(student, Q, K, V, **masks), Q, K, V)
+    return _exactly(student, (Q, K, V), **masks)
 
 
 @check(
     points=1,
     title=N_("Each query's weights sum to 1, under masks too"),
     hint=N_(
-        "Add up each row of your weights, with a mask and without. What happens to the share of the keys that are out?"
+        "Print a row of weights as it leaves the softmax, and as you return it. Which keys have a share in the first, "
+        "which in the second, and what is the sum of each?"
     ),
     needs="shapes",
 )
@@ -313,8 +329,8 @@ def test_rows_sum_to_one(student: Student, rng: Draws) -> None:
     points=1,
     title=N_("The output is the average of the values under the weights that you return"),
     hint=N_(
-        "Row i of the output adds up the rows of V, each times the weight that you return for it. Do the weights "
-        "change once more after the output is made?"
+        "Multiply the weights that you return by V yourself. Is that your output? If not: do the weights change once "
+        "more after the output is made?"
     ),
     needs="shapes",
 )
@@ -389,8 +405,8 @@ def _expect_equal(found: Pair, before: Pair, limit: float, says: str) -> None:
     points=1,
     title=N_("A query with no allowed key gets zero weights and zero output, never NaN"),
     hint=N_(
-        "Forbid one query all of its keys. What does the softmax of a row of minus infinities give, or of a row of "
-        "-1e9? And what should come out here?"
+        "Forbid one query all of its keys, and print its scores as they come to the softmax, its weights after each "
+        "step, and its output. Which step is the first whose result you do not want?"
     ),
     needs=("padded_keys", "attn_mask", "output"),
 )
@@ -430,8 +446,8 @@ def _with_empty_rows(rng: Draws) -> list[Inputs]:
     points=1,
     title=N_("A query with no allowed key sends no NaN back: its gradients are zero, those of the others finite"),
     hint=N_(
-        "Call backward() on the sum of the squared output, and print Q.grad. A NaN that is replaced afterwards is "
-        "still there on the way back: keep it from arising."
+        "Call backward() on the sum of the squared output, and print Q.grad. The way back passes every step, even one "
+        "whose result you replaced afterwards: does one of them hold NaN, or multiply by infinity?"
     ),
     needs="fully_masked",
 )
@@ -458,7 +474,7 @@ def _expect_quiet(
         axes = (N_("query") if name == "Q" else N_("key"), N_("column"))
         where = {"what": Message(what), "name": name}
         expect_finite(gradient, Message(N_("gradient of {what} with respect to {name}"), where), axes)
-        # A mask that comes after the softmax leaves rounding behind.
+        # A mask that comes after the softmax leaves rounding errors.
         loud = (gradient.abs() > 1e-6).any(-1)
         leaks = (loud & (forbidden.all(-1) if name == "Q" else forbidden.all(-1).all(-1, keepdim=True))).nonzero()
         if len(leaks):
@@ -474,8 +490,9 @@ def _expect_quiet(
     points=0.5,
     title=N_("Huge scores still give proper weights, and finite gradients, at padded keys too"),
     hint=N_(
-        "Give a padded key the largest score by far. What is left for the allowed keys, if the mask comes after the "
-        "softmax? And is what you put in its place small enough?"
+        "Give a padded key the largest score by far, and print the row as it comes to the softmax: does its largest "
+        "entry belong to an allowed key, and is e to that power still a number? If the gradients alone are NaN: which "
+        "step multiplies by infinity?"
     ),
     needs="weights",
 )
@@ -537,8 +554,8 @@ def _huge(rng: Draws, largest: float) -> tuple[torch.Tensor, torch.Tensor, torch
     points=1,
     title=N_("Gradients reach Q, K and V from the output, and Q and K from the weights"),
     hint=N_(
-        "Call backward() on the sum of each result, and print Q.grad, K.grad and V.grad. Which of your steps "
-        "leaves the graph?"
+        "Call backward() on the sum of each result, and print Q.grad, K.grad and V.grad. None or 0: which step leaves "
+        "the graph, or makes a new tensor? NaN: which step multiplies by infinity?"
     ),
     needs=("output", "weights"),
 )
@@ -557,7 +574,10 @@ def test_gradients(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("float32, float64 and bfloat16 go in, and the same comes out"),
-    hint=N_("Does one of your steps make a new tensor, for a mask or for zeros? Which dtype does it get?"),
+    hint=N_(
+        "Print the dtype of each tensor that your steps make, and the scores as they come to the softmax, in each of "
+        "the three. Which tensor, or which number that you write, suits one of them alone?"
+    ),
     needs=("padded_keys", "attn_mask"),
 )
 def test_dtypes(student: Student, rng: Draws) -> None:
@@ -579,8 +599,8 @@ def test_dtypes(student: Student, rng: Draws) -> None:
     points=0.5,
     title=N_("Each sentence of a batch is on its own, and any size will do"),
     hint=N_(
-        "Feed one sentence alone, with its own row of the mask, then the same sentence inside a batch. Which of your "
-        "steps looks across the batch axis, or loses an axis of size 1?"
+        "Try one sentence alone, then one query, then one key, and compare with the same inside a larger batch. Which "
+        "of your steps looks at other sentences, uses a size that should not matter, or loses an axis of size 1?"
     ),
     needs=("padded_keys", "attn_mask"),
 )

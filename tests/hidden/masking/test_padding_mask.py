@@ -27,9 +27,9 @@ SQUARE, LENGTHS = (1, 2, 3, 4), (2, 7, 4, 5, 1)
 
 
 def reference(lengths: torch.Tensor, max_len: int | None = None) -> torch.Tensor:
-    """The mask, position by position, in plain Python."""
+    """The mask, place by place, in plain Python."""
     ns = lengths.tolist()
-    return torch.tensor([[position >= n for position in range(max_len or max(ns))] for n in ns])
+    return torch.tensor([[place >= n for place in range(max_len or max(ns))] for n in ns])
 
 
 def draw(rng: Draws, lengths: tuple[int, ...] = LENGTHS) -> torch.Tensor:
@@ -67,17 +67,17 @@ def expect_mask(mask: torch.Tensor, lengths: torch.Tensor) -> None:
     seen, expected = mask != 0, reference(lengths, mask.shape[1])
     wrong = (seen != expected).nonzero()
     if len(wrong):
-        b, position = wrong[0].tolist()
+        b, place = wrong[0].tolist()
         fail(
             N_(
-                "your mask at sentence {b} (length {length}), position {position}: {seen}, expected {expected} "
+                "your mask at sentence {b} (length {length}), place {place}: {seen}, expected {expected} "
                 "({count} of {total} entries differ)"
             ),
             b=b,
             length=int(lengths[b]),
-            position=position,
-            seen=str(bool(seen[b, position])),
-            expected=str(bool(expected[b, position])),
+            place=place,
+            seen=str(bool(seen[b, place])),
+            expected=str(bool(expected[b, place])),
             count=len(wrong),
             total=mask.numel(),
         )
@@ -85,7 +85,7 @@ def expect_mask(mask: torch.Tensor, lengths: torch.Tensor) -> None:
 
 @check(
     points=0.5,
-    title=N_("A row for every sentence, a column for every position"),
+    title=N_("A row for every sentence, a column for every place"),
     hint=N_(
         "Lengths 1 and 3: draw the table of words and empty places on paper. How many rows has it, how many columns?"
     ),
@@ -99,7 +99,7 @@ def test_shape(student: Student, rng: Draws) -> None:
 @check(
     points=1,
     title=N_("True stands at the padding, and only there"),
-    hint=N_("Take one sentence of 2 words and max_len 4, and write its row by hand. Which positions hold a word?"),
+    hint=N_("Take one sentence of 2 words and max_len 4, and write its row by hand. Which places hold a word?"),
     needs="shape",
 )
 def test_values(student: Student, rng: Draws) -> None:
@@ -111,7 +111,7 @@ def test_values(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("The mask holds True and False (dtype bool)"),
-    hint=N_("Print mask.dtype. Which of your steps turns a comparison into numbers, or starts from numbers?"),
+    hint=N_("Print mask.dtype. Does it come from a comparison, or from a tensor of numbers that you made?"),
     needs="shape",
 )
 def test_dtype(student: Student, rng: Draws) -> None:
@@ -123,7 +123,7 @@ def test_dtype(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("Without max_len the mask is as long as the longest sentence"),
-    hint=N_("What is max_len when nobody gives one? Where in the lengths does the number stand that you need then?"),
+    hint=N_("What is max_len when nobody gives one? Which of the lengths says how many places the mask needs then?"),
     needs="values",
 )
 def test_default_length(student: Student, rng: Draws) -> None:
@@ -136,7 +136,7 @@ def test_default_length(student: Student, rng: Draws) -> None:
 
 @check(
     points=0.5,
-    title=N_("With a larger max_len there is padding behind the longest sentence too"),
+    title=N_("With a larger max_len there is padding after the longest sentence too"),
     hint=N_("Ask for max_len = 10 and print the mask's shape, and its last columns. What should stand there?"),
     needs="values",
 )
