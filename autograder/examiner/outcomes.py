@@ -22,6 +22,8 @@ NOT_WRITTEN = "is not written yet"
 
 MEMORY_TEXTS = ("can't allocate memory", "not enough memory")
 
+_OUTSIDE = N_("An index or a label lies outside of what it points into: print the smallest and the largest one.")
+
 # What to try after an exception, by a builtin class of it and a piece of its text; the first that fits.
 HINTS = (
     ("SyntaxError", "", N_("That is where Python gave up reading: the slip is there or just before it.")),
@@ -42,6 +44,9 @@ HINTS = (
     ("RuntimeError", "with a bool tensor", N_("A bool tensor can't be subtracted: `~mask` turns it round.")),
     ("RuntimeError", "expected scalar type",
      N_("Two tensors differ in dtype: print both, and see which one you made yourself.")),
+    ("IndexError", "out of bounds", _OUTSIDE),
+    ("RuntimeError", "out of bounds", _OUTSIDE),
+    ("RuntimeError", "Class values must be", _OUTSIDE),
     ("RuntimeError", "in-place", N_("That line writes into a tensor that it was given: make a new tensor instead.")),
     ("RuntimeError", "dtype", N_("Print the dtypes before that line: which tensor did you make yourself?")),
     ("RuntimeError", "size", N_("Print the shapes before that line: which axes have to agree?")),
