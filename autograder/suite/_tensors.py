@@ -190,6 +190,8 @@ def _gradients(result: torch.Tensor, inputs: Mapping[str, torch.Tensor], cotange
 
 
 def _fail_for_no_tuple(value: Any, names: str, count: int) -> None:
+    if value is None and count == 1:
+        fail(N_("your function returned None: does it end with a return?"), says_all=True)
     if value is None:
         fail(
             N_("your function returned None, expected ({names}): does it end with a return?"),
