@@ -131,10 +131,33 @@ def test_an_error_in_another_cell_costs_nothing(graded) -> None:
 
 
 def test_a_raise_line_that_was_left_is_told_and_is_not_called_untouched(graded) -> None:
-    body = 'raise NotImplementedError("x is not written yet: replace")\n' + GOOD_BODY
+    body = 'raise NotImplementedError("scaled_dot_product_attention is not written yet: replace")\n' + GOOD_BODY
     report = graded(answered(**{ATTENTION: attention(body)}))
     assert "error" in outcomes(report) and "not_attempted" not in outcomes(report)
     assert first_message(report).startswith("the line that raises NotImplementedError is still there (line 4")
+
+
+LEANING = (
+    "x, W = Q[..., :1], torch.ones(1, 1, dtype=Q.dtype)\nlike, _, _ = project_qkv(x, W, W, W)\n"
+    + GOOD_BODY.replace("Q @", "(Q + like - x) @")
+)
+"""Right, if `project_qkv` is."""
+
+
+def test_an_answer_that_calls_another_one_is_told_which_one_to_mend_first(graded) -> None:
+    right = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention(LEANING)}))
+    assert scores(right) == (4, 16)
+    slip = PROJECTION.replace("x @ W_q", "2 * (x @ W_q)")
+    report = exercise(graded(answered(project_qkv=slip, **{ATTENTION: attention(LEANING)})))
+    assert report.score < 16 and report.mistake is None
+    assert report.diagnosis.render() == (
+        "your answer calls project_qkv, which does not have all its points: mend that one first"
+    )
+
+
+def test_an_answer_that_calls_a_stub_is_told_so_and_not_of_a_line_of_its_own(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention(LEANING)}))
+    assert first_message(report) == "your function calls project_qkv, which is not written yet"
 
 
 def test_a_cell_that_stops_below_its_function_is_told_before_anything_else(graded) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -36,10 +36,12 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
     session = Session(spawn, job.cells, job.limits)
     seconds = {"checks": 0.0, "diagnosis": 0.0}
     try:
-        reports = tuple(_Exam(job, exercise, plugin, session, seconds).report() for exercise in job.exercises)
+        reports: list[ExerciseReport] = []
+        for exercise in job.exercises:
+            reports.append(_Exam(job, exercise, plugin, session, seconds).report(reports))
         _finish(session, len(job.cells))
         return Examined(
-            exercises=reports,
+            exercises=tuple(reports),
             outputs=session.outputs,
             confinement=session.confinement,
             seconds={**session.seconds, **seconds, "total": time.monotonic() - started},
@@ -89,8 +91,8 @@ class _Exam:
         student = Student(exercise.id, session, exercise.forbidden, suite.parameters)
         self._marking = Marking(suite, plugin, student, job.seed)
 
-    def report(self) -> ExerciseReport:
-        """Examine the exercise."""
+    def report(self, before: Sequence[ExerciseReport]) -> ExerciseReport:
+        """Examine the exercise; `before` are the reports of those before it."""
         mark = self._marking
         if self._exercise.untouched:
             said = message(N_("this exercise is not written yet"))
@@ -106,6 +108,10 @@ class _Exam:
         if any(check.outcome in LOST for check in checks) and (stopped := self._cell_error()):
             # What stands of the function is not what its author wrote: the cell's own error comes first.
             return mark.report(_with_first_lost(checks, stopped))
+        if any(check.outcome in LOST for check in checks) and (other := self._leans_on(before)):
+            # Which of the two slipped is not for a diagnosis to say.
+            first = N_("your answer calls {other}, which does not have all its points: mend that one first")
+            return replace(mark.report(checks), diagnosis=message(first, other=other))
         return mark.report(checks, self._diagnose(checks))
 
     def _why_not_callable(self) -> Verdict | None:
@@ -133,6 +139,14 @@ class _Exam:
             error = self._session.errors.get(cell.number)
             if error is not None and _defines(self._exercise.id, cell.source):
                 return cell_error(self._exercise.id, error)
+        return None
+
+    def _leans_on(self, before: Sequence[ExerciseReport]) -> str | None:
+        """An exercise before this one that its answer calls, and that is not right itself."""
+        answers = [cell.source for cell in self._job.cells if _defines(self._exercise.id, cell.source)]
+        for other in before:
+            if other.score != other.max_score and any(re.search(rf"\b{other.id}\(", answer) for answer in answers):
+                return other.id
         return None
 
     def _run_checks(self) -> list[CheckReport]:

@@ -52,7 +52,7 @@ class Marking:
         if missing:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
             return _report(item, _waiting_for(titles[missing[0]]))
-        return _report(item, verdict_of(self._plugin.run(item, self._student, self._seed)))
+        return _report(item, verdict_of(self._plugin.run(item, self._student, self._seed), self._suite.exercise))
 
     def mistake(self, checks: Sequence[CheckReport]) -> Mistake | None:
         """The known mistake that the function equals, where it has lost a check."""

@@ -75,15 +75,15 @@ class Verdict:
     ask_check: bool = False
 
 
-def verdict_of(raised: BaseException | None) -> Verdict:
-    """The verdict on a check that raised this."""
+def verdict_of(raised: BaseException | None, exercise: str = "") -> Verdict:
+    """The verdict on a check of an exercise that raised this."""
     match raised:
         case None:
             return Verdict("passed")
         case CheckFailed():
             return Verdict("failed", raised.message, ask_check=not raised.says_all)
         case StudentRaised():
-            return _of_exception(raised)
+            return _of_exception(raised, exercise)
         case ForbiddenCalled():
             return Verdict("forbidden", forbidden(raised.call))
         case NoMoreTime():
@@ -129,9 +129,12 @@ def stopped_by(error: Mapping[str, Any]) -> str:
     return f"{error.get('type')}: {lines[0][:300]}" if lines else str(error.get("type"))
 
 
-def _of_exception(raised: StudentRaised) -> Verdict:
+def _of_exception(raised: StudentRaised, exercise: str) -> Verdict:
     where = _where(raised.line, raised.code)
     if "NotImplementedError" in raised.bases and NOT_WRITTEN in raised.message:
+        stub = raised.message.partition(" ")[0]
+        if exercise and stub.isidentifier() and stub != exercise:
+            return Verdict("error", message(N_("your function calls {stub}, which is not written yet"), stub=stub))
         said = N_("the line that raises NotImplementedError is still there{where}, and ends your function")
         return Verdict("error", message(said, where=_where(raised.line, "")), message(N_("Delete that line.")))
     if "MemoryError" in raised.bases or any(text in raised.message for text in MEMORY_TEXTS):
