@@ -7,7 +7,7 @@ changed inputs included. A function that equals a correct answer on all of them 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +30,17 @@ COARSE = 3e-2
 
 def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Mistake | None:
     """The known mistake that equals the function whose calls were recorded, or None."""
+    return next(find_mistakes(calls, mistakes, reference), None)
+
+
+def find_mistakes(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Iterator[Mistake]:
+    """All known mistakes that equal it; none where it equals the reference."""
     recorded = [_Recorded(call, reference) for call in calls]
     unlike_reference = [one for one in recorded if not _same_call(reference, one)]
-    if not unlike_reference:
-        return None
-    # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
-    telling = [unlike_reference[0], *(one for one in recorded if one is not unlike_reference[0])]
-    return next((mistake for mistake in mistakes if _same_calls(mistake.answer, telling)), None)
+    if unlike_reference:
+        # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
+        telling = [unlike_reference[0], *(one for one in recorded if one is not unlike_reference[0])]
+        yield from (mistake for mistake in mistakes if _same_calls(mistake.answer, telling))
 
 
 def equals(answer: Answer, calls: Sequence[Call], reference: Answer) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from autograder.course import load_course
-from autograder.examiner.diagnosis import equals
+from autograder.examiner.diagnosis import find_mistakes
 from tests.suite.exam import HIDDEN, Suite, answer_of
 
 Task = tuple[str, str, int, bool]
@@ -71,7 +71,7 @@ def _mistakes(suite: Suite, seed: int, telling: bool) -> Iterator[str]:
         if mistake.caught_by not in outcome.failed:
             yield f"{mistake.id} slips through {mistake.caught_by}, which was {outcome.outcomes[mistake.caught_by]}"
         if telling:
-            named = [other.id for other in suite.mistakes if equals(other.answer, outcome.calls, suite.reference)]
+            named = [found.id for found in find_mistakes(outcome.calls, suite.mistakes, suite.reference)]
             if named != [mistake.id] and mistake.unnamed_because is None:
                 yield f"{mistake.id} can't be told from {', '.join(named) or 'none'}"
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from autograder.examiner.diagnosis import equals
+from autograder.examiner.diagnosis import equals, find_mistakes
 from autograder.suite import Correct, Draws, Mistake
 from tests.suite.exam import Suite, answer_of
 
@@ -83,9 +83,7 @@ def test_a_correct_answer_equals_no_mistake(exercise: str) -> None:
 def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(suite: Suite, mistake: Mistake) -> None:
     outcome = suite.exam(mistake.answer, seed=20261129)
     assert mistake.caught_by in outcome.failed
-    assert [other.id for other in suite.mistakes if equals(other.answer, outcome.calls, suite.reference)] == [
-        mistake.id
-    ]
+    assert [found.id for found in find_mistakes(outcome.calls, suite.mistakes, suite.reference)] == [mistake.id]
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def test_a_correct_answer_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_mistake_that_slips_through_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = replace(SUITE, correct=[], mistakes=[replace(WRONG, caught_by="shape")])
+    suite = replace(SUITE, correct=[RIGHT], mistakes=[replace(WRONG, caught_by="shape")])
     assert found(monkeypatch, suite) == ["causal_mask, seed 7: floats slips through shape, which was passed"]
 
 
 def test_mistakes_that_do_the_same_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    suite = replace(SUITE, correct=[], mistakes=[WRONG, replace(WRONG, id="decimals")])
+    suite = replace(SUITE, correct=[RIGHT], mistakes=[WRONG, replace(WRONG, id="decimals")])
     assert found(monkeypatch, suite) == []
     assert found(monkeypatch, suite, telling=True) == [
         "causal_mask, seed 7: floats can't be told from floats, decimals",
