@@ -19,7 +19,7 @@ help:
 	@echo "make lint        check style and types"
 	@echo "make verify      prove that the hidden tests accept right answers and catch the known mistakes"
 	@echo "make matrix      the same, and write docs/kill-matrix.md"
-	@echo "make seeds       the same under 200 seeds, in the tests' own process"
+	@echo "make seeds       put the hidden tests alone through 200 seeds, which takes long"
 	@echo "make release     write the students' notebooks from the instructors'"
 	@echo "make clean       remove the virtual environment and the caches"
 

@@ -22,6 +22,7 @@ from autograder._options import (
     warm_grader,
     with_progress,
 )
+from autograder.errors import CourseError
 
 if TYPE_CHECKING:
     from autograder.course import Course
@@ -67,6 +68,8 @@ def release(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """``autograder verify``: the course proves itself."""
+    if options.check and options.table is None:
+        raise CourseError("--check goes with --table FILE: it tells whether that file is in step.")
     course = course_of(options)
     names = assignments_of(course, options)
     seed = seed_of(course, options)

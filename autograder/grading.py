@@ -13,7 +13,7 @@ from typing import NamedTuple
 from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane
-from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownMistake
+from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownJob
 from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
@@ -44,6 +44,14 @@ class AloneAnswer(NamedTuple):
     assignment: str
     exercise: str
     source: str
+
+
+class KnownMistake(NamedTuple):
+    """A known mistake of a hidden suite as an answer, by its name."""
+
+    assignment: str
+    exercise: str
+    id: str
 
 
 class Grader:
@@ -108,7 +116,7 @@ class Grader:
         """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
         yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed), submissions)
 
-    def examine_answers(self, answers: Sequence[AloneAnswer], seed: int) -> Iterator[ExerciseReport]:
+    def examine(self, answers: Sequence[AloneAnswer | KnownMistake], seed: int) -> Iterator[ExerciseReport]:
         """Examine answers without notebooks around them, in parallel; the reports come in the order of `answers`.
 
         Raises:
@@ -117,7 +125,9 @@ class Grader:
         for examined in self._pool.map(lambda answer: self._examine(self._job(answer, seed)), answers):
             yield examined.exercises[0]
 
-    def _job(self, answer: AloneAnswer, seed: int) -> Job:
+    def _job(self, answer: AloneAnswer | KnownMistake, seed: int) -> Job | KnownJob:
+        if isinstance(answer, KnownMistake):
+            return KnownJob(answer.assignment, answer.exercise, answer.id, seed)
         forbidden = self._course.forbidden_names(answer.assignment, answer.exercise)
         asked = JobExercise(answer.exercise, after=1, untouched=False, forbidden=forbidden)
         return Job(answer.assignment, (JobCell(0, answer.source),), (asked,), seed, self._course.limits)
@@ -140,16 +150,7 @@ class Grader:
     ) -> None:
         self.close()
 
-    def examine_known(self, known: Sequence[KnownMistake]) -> Iterator[ExerciseReport]:
-        """Examine known mistakes of the suites, in parallel; the reports come in the order of `known`.
-
-        Raises:
-            GraderFault: one could not be examined.
-        """
-        for examined in self._pool.map(self._examine, known):
-            yield examined.exercises[0]
-
-    def _examine(self, job: Job | KnownMistake) -> Examined:
+    def _examine(self, job: Job | KnownJob) -> Examined:
         for attempt in range(ATTEMPTS):
             lane: Lane | None = getattr(self._lanes, "lane", None)
             try:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autograder.verify import LOST, ExerciseProof, Line, Proof
+from autograder.report import LOST
+from autograder.verify import ExerciseProof, Line, Proof
 from autograder.wording import points
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-DUE, ALSO, WAITS, PASSES = "X", "x", "-", "."
-"""The check that must catch the mistake did; another one did; it waited for one that was lost; it saw nothing."""
+DUE, ALSO, WAITS, PASSES, TROUBLE = "X", "x", "-", ".", "!"
+"""The check that must catch the mistake did; another one did; it waited for one that was lost; it saw nothing wrong; it
+came to something that it may not come to.
+"""
 
 PREFACE = """\
 # What the hidden suites catch
@@ -45,10 +48,10 @@ def page(proofs: Sequence[Proof], seed: int) -> str:
 
 
 def _mark(line: Line, check: str) -> str:
-    outcome = line.outcomes.get(check, "")
+    outcome = line.outcomes.get(check, "ungraded")
     if outcome in LOST:
         return DUE if check == line.mistake.caught_by else ALSO
-    return WAITS if outcome == "skipped" else PASSES
+    return {"skipped": WAITS, "passed": PASSES}.get(outcome, TROUBLE)
 
 
 def _named(line: Line) -> str:

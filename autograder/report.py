@@ -30,6 +30,10 @@ Outcome = Literal[
 Status = Literal["graded", "ungraded", "unusable"]
 
 
+LOST: tuple[Outcome, ...] = ("failed", "error")
+"""Outcomes that say something about the function's own code: the check saw what is wrong."""
+
+
 class CheckReport(msgspec.Struct, frozen=True):
     """One check: its outcome, what it earned, and sentences that teach."""
 

@@ -1,24 +1,22 @@
 """The proof of a course: its solution passes, its stub scores nothing, and its suites catch what they must.
 
-Every correct answer is examined by the whole engine, as a student's answer would be; known mistakes, which are many,
-by the same checks and the same diagnosis in the examiner's own process.
+Every correct answer is run and examined as a student's would be, in a notebook of one cell; known mistakes, which are
+many, meet the same checks and the same diagnosis in the examiner's own process.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autograder.catalogue import Answer, correct_answers, known_mistakes
 from autograder.course import Course
-from autograder.examiner.job import KnownMistake
-from autograder.grading import AloneAnswer, Graded, Grader
+from autograder.grading import AloneAnswer, Graded, Grader, KnownMistake
 from autograder.notebook import TEST_PREFIX, Notebook, read_notebook
-from autograder.report import CheckReport, ExerciseReport
+from autograder.report import LOST, CheckReport, ExerciseReport, Outcome
 
-LOST = ("failed", "error")
-"""Outcomes that count as caught: the check saw what is wrong, instead of waiting for another."""
+SEEN: tuple[Outcome, ...] = ("passed", "skipped", *LOST)
+"""What a check of a known mistake may come to."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Line:
     """
 
     mistake: Answer
-    outcomes: dict[str, str]
+    outcomes: dict[str, Outcome]
     named: str | None
     score: float | None
 
@@ -48,6 +46,7 @@ class Line:
         due = self.mistake.caught_by
         if due not in self.caught:
             found.append(f"not caught by {due}, which was {self.outcomes.get(due)}")
+        found += [f"{check} was {outcome}" for check, outcome in self.outcomes.items() if outcome not in SEEN]
         if self.named != self.mistake.id and (self.mistake.named or self.named):
             found.append(f"named {self.named}" if self.named else "not named")
         return tuple(found)
@@ -58,6 +57,7 @@ class ExerciseProof:
     """What was found about one exercise.
 
     Attributes:
+        checks: the ids of the suite's checks, in its order.
         lines: one for each known mistake.
         correct: how many correct answers there are, beside the solution.
         misnamed: correct answers whose feedback names a mistake.
@@ -66,15 +66,11 @@ class ExerciseProof:
 
     exercise: str
     max_score: float
+    checks: tuple[str, ...] = ()
     lines: list[Line] = field(default_factory=list)
     correct: int = 0
     misnamed: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        """The ids of the suite's checks, in its order."""
-        return tuple(self.lines[0].outcomes) if self.lines else ()
 
     @property
     def idle_checks(self) -> list[str]:
@@ -119,6 +115,10 @@ def prove(
     """Prove assignments.
 
     Args:
+        course: their course.
+        assignments: their names.
+        grader: examines the answers.
+        seed: of the checks' random draws.
         progress: shows how far it has got: takes the reports as they come, and their number, and hands them on.
 
     Raises:
@@ -129,11 +129,9 @@ def prove(
     mistakes = {(name, exercise): known_mistakes(course.hidden_folder(name), exercise) for name, exercise in exercises}
     correct = {(name, exercise): correct_answers(course.hidden_folder(name), exercise) for name, exercise in exercises}
     # All in one go: at the end of each part, workers would wait for its slowest answer.
-    known = [KnownMistake(*key, one.id, seed) for key, each in mistakes.items() for one in each]
+    known = [KnownMistake(*key, one.id) for key, each in mistakes.items() for one in each]
     alone = [AloneAnswer(*key, one.source) for key, each in correct.items() for one in each]
-    reports = progress(
-        itertools.chain(grader.examine_answers(alone, seed), grader.examine_known(known)), len(alone) + len(known)
-    )
+    reports = progress(grader.examine([*alone, *known], seed), len(alone) + len(known))
     proofs = {name: Proof(name, [ExerciseProof(e, grader.points[name][e]) for n, e in exercises if n == name])
               for name in assignments}  # fmt: skip
     found = {(name, exercise.exercise): exercise for name, proof in proofs.items() for exercise in proof.exercises}
@@ -154,6 +152,7 @@ def _judge_correct(proof: ExerciseProof, answers: Sequence[Answer], reports: Ite
     """Take the next reports, one for each correct answer."""
     for answer in answers:
         report = next(reports)
+        proof.checks = tuple(check.id for check in report.checks)
         proof.correct += 1
         if report.mistake is not None:
             proof.misnamed.append(f"the correct answer {answer.id!r} to {proof.exercise} was named {report.mistake}")

@@ -331,9 +331,11 @@ def test_release_writes_and_checks(
 def test_verify_ends_with_whether_the_course_holds(
     course_folder: Path, proving: list[Any], monkeypatch: pytest.MonkeyPatch, holds: bool, code: int
 ) -> None:
-    monkeypatch.setattr("autograder.verify.prove", lambda *asked: proving.append(asked[1:4]) or _proofs(holds))
+    monkeypatch.setattr(
+        "autograder.verify.prove", lambda *asked: proving.extend((asked[1], asked[3])) or _proofs(holds)
+    )
     assert main(["verify", "--seed", "3", "--workers", "2", "--course", str(course_folder)]) == code
-    assert [(names, seed) for names, _, seed in proving] == [(["attention"], 3)]
+    assert proving == [2, ["attention"], 3]
 
 
 def test_verify_writes_its_table_and_tells_when_it_is_out_of_step(
@@ -355,15 +357,24 @@ def test_verify_writes_its_table_and_tells_when_it_is_out_of_step(
 
 @pytest.fixture
 def proving(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """No examiner is started to prove anything."""
-    monkeypatch.setattr("autograder._commands.warm_grader", lambda *asked: contextlib.nullcontext())
-    return []
+    """No examiner is started to prove anything; how many workers one would have had."""
+    opened: list[Any] = []
+    monkeypatch.setattr(
+        "autograder._commands.warm_grader", lambda *asked: opened.append(asked[2]) or contextlib.nullcontext()
+    )
+    return opened
 
 
 def _proofs(holds: bool) -> list[Any]:
     """What a small proof has found."""
     caught = Line(Answer("no-scale", "", "scale"), {"scale": "failed"}, "no-scale", 2.0)
-    return [Proof("attention", [ExerciseProof("project_qkv", 4, [caught])], [] if holds else ["something is wrong"])]
+    return [
+        Proof(
+            "attention",
+            [ExerciseProof("project_qkv", 4, ("scale",), [caught])],
+            [] if holds else ["something is wrong"],
+        )
+    ]
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])

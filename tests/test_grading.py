@@ -155,6 +155,14 @@ def test_an_answer_that_calls_another_one_is_told_which_one_to_mend_first(graded
     )
 
 
+def test_a_name_that_is_only_mentioned_is_not_called(graded) -> None:
+    body = '"""As project_qkv(x) does."""\n# project_qkv(x)\n' + GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", "")
+    report = exercise(
+        graded(answered(project_qkv="def project_qkv(*a):\n    return a", **{ATTENTION: attention(body)}))
+    )
+    assert report.mistake == "no-scale"
+
+
 def test_an_answer_that_calls_a_stub_is_told_so_and_not_of_a_line_of_its_own(graded) -> None:
     report = graded(answered(**{ATTENTION: attention(LEANING)}))
     assert first_message(report) == "your function calls project_qkv, which is not written yet"

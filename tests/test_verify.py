@@ -11,8 +11,7 @@ from rich.console import Console
 from autograder import killmatrix, verify
 from autograder.catalogue import Answer
 from autograder.errors import GraderFault
-from autograder.examiner.job import KnownMistake
-from autograder.grading import AloneAnswer, Grader
+from autograder.grading import AloneAnswer, Grader, KnownMistake
 from tests.engine import ATTENTION, GOOD, GOOD_BODY, PROJECTION, SEED, attention, course
 
 NO_SCALE = Answer("no-scale", attention(GOOD_BODY.replace(" / Q.shape[-1] ** 0.5", "")), "scale")
@@ -71,6 +70,8 @@ def test_a_mistake_that_gets_another_name_or_none_breaks_it() -> None:
     assert verify.Line(NO_SCALE, caught, "no-scale", 13).problems == ()
     assert verify.Line(NO_SCALE, caught, "scale-by-d", 13).problems == ("named scale-by-d",)
     assert verify.Line(NO_SCALE, caught, None, 13).problems == ("not named",)
+    ungraded = caught | {"dtypes": "ungraded"}
+    assert verify.Line(NO_SCALE, ungraded, "no-scale", None).problems == ("dtypes was ungraded",)
     random = replace(NO_SCALE, named=False)
     assert verify.Line(random, caught, None, 13).problems == ()
     assert verify.Line(random, caught, "scale-by-d", 13).problems == ("named scale-by-d",)
@@ -82,8 +83,8 @@ def test_a_mistake_that_the_suite_does_not_know_is_a_fault(prove) -> None:  # ty
 
 
 def test_a_known_mistake_is_reported_as_a_student_who_makes_it(grader: Grader) -> None:
-    [known] = grader.examine_known([KnownMistake("attention", ATTENTION, "no-scale", SEED)])
-    [student] = grader.examine_answers([AloneAnswer("attention", ATTENTION, NO_SCALE.source)], SEED)
+    [known] = grader.examine([KnownMistake("attention", ATTENTION, "no-scale")], SEED)
+    [student] = grader.examine([AloneAnswer("attention", ATTENTION, NO_SCALE.source)], SEED)
     assert known == student
 
 
@@ -105,7 +106,8 @@ def line(id: str, named: str | None, **outcomes: str) -> verify.Line:
 
 
 def a_proof(*lines: verify.Line) -> verify.Proof:
-    return verify.Proof("loss", [verify.ExerciseProof("tag", 4, list(lines), correct=3)])
+    checks = tuple(lines[0].outcomes)
+    return verify.Proof("loss", [verify.ExerciseProof("tag", 4, checks, list(lines), correct=3)])
 
 
 CLEAN = a_proof(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -12,13 +13,13 @@ from autograder.channel.proxy import Student
 from autograder.examiner import replies
 from autograder.examiner.forbidden import find_forbidden
 from autograder.examiner.job import Examined, Job, JobExercise
-from autograder.examiner.marking import LOST, Marking
+from autograder.examiner.marking import Marking
 from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.session import NoMoreRestarts, NoMoreTime, Session, WorkerDied
 from autograder.examiner.zygotes import Worker
 from autograder.messages import N_, Message, message
-from autograder.report import CheckReport, ExerciseReport
+from autograder.report import LOST, CheckReport, ExerciseReport
 from autograder.suite import Mistake
 
 MAX_NOTES = 5
@@ -143,11 +144,10 @@ class _Exam:
 
     def _leans_on(self, before: Sequence[ExerciseReport]) -> str | None:
         """An exercise before this one that its answer calls, and that is not right itself."""
-        answers = [cell.source for cell in self._job.cells if _defines(self._exercise.id, cell.source)]
-        for other in before:
-            if other.score != other.max_score and any(re.search(rf"\b{other.id}\(", answer) for answer in answers):
-                return other.id
-        return None
+        sources = [cell.source for cell in self._job.cells if _defines(self._exercise.id, cell.source)]
+        called = set().union(*map(_calls, sources))
+        shaky = (other.id for other in before if other.score is not None and other.score < other.max_score)
+        return next((other for other in shaky if other in called), None)
 
     def _run_checks(self) -> list[CheckReport]:
         started, channel = time.monotonic(), self._session.seconds["channel"]
@@ -174,3 +174,14 @@ def _with_first_lost(checks: list[CheckReport], verdict: Verdict) -> list[CheckR
 def _defines(name: str, source: str) -> bool:
     # By the look of it: a cell with a syntax error has no tree to ask.
     return re.search(rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=", source, re.MULTILINE) is not None
+
+
+def _calls(source: str) -> set[str]:
+    """The names that a cell calls, and does not define itself."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return called - defined

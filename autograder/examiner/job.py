@@ -48,7 +48,7 @@ class Job(msgspec.Struct, frozen=True):
     limits: Limits
 
 
-class KnownMistake(msgspec.Struct, frozen=True):
+class KnownJob(msgspec.Struct, frozen=True):
     """A known mistake of a hidden suite, to be examined as an answer: by its name, since its code is here already."""
 
     assignment: str

@@ -17,7 +17,7 @@ import msgspec
 
 from autograder.channel import frames
 from autograder.examiner.exam import examine
-from autograder.examiner.job import Examined, Job, KnownMistake
+from autograder.examiner.job import Examined, Job, KnownJob
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.rehearsal import examine_known
 from autograder.examiner.zygotes import Worker, Zygote
@@ -98,7 +98,7 @@ def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> Non
 def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict[str, Any]:
     try:
         if "known" in header:
-            report = examine_known(msgspec.convert(header["known"], KnownMistake), plugin)
+            report = examine_known(msgspec.convert(header["known"], KnownJob), plugin)
             return {"examined": msgspec.to_builtins(Examined((report,)), str_keys=True)}
         job = msgspec.convert(header["job"], Job)
         return {"examined": msgspec.to_builtins(examine(job, plugin, _spawner(zygote, job)), str_keys=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 
 import pytest
@@ -13,12 +14,9 @@ from autograder.examiner.diagnosis import find_mistake
 from autograder.examiner.outcomes import Verdict, verdict_of
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.suites import Suite, check_id, spec_of
-from autograder.messages import N_, message
-from autograder.report import CheckReport, ExerciseReport, Outcome, total
+from autograder.messages import N_, Message, message
+from autograder.report import LOST, CheckReport, ExerciseReport, total
 from autograder.suite import Mistake
-
-LOST: tuple[Outcome, ...] = ("failed", "error")
-"""Outcomes that say something about the function's own code."""
 
 
 class Marking:
@@ -42,7 +40,7 @@ class Marking:
             check = self._run_check(item, passed)
             if check.outcome == "passed":
                 passed.add(check.id)
-            checks.append(_told_before(check, checks))
+            checks.append(check)
             if check.outcome == "forbidden":
                 return self.all_alike(Verdict("forbidden", check.message))
         return checks
@@ -62,6 +60,9 @@ class Marking:
             return find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference)
         except ProtocolError:  # what was decoded once does not decode again: no mistake is like that
             return None
+        except Exception:  # noqa: BLE001 - whatever it is, a name for the mistake must not cost a score
+            traceback.print_exc()
+            return None
 
     def report(self, checks: list[CheckReport], mistake: Mistake | None = None) -> ExerciseReport:
         """The exercise's report."""
@@ -72,7 +73,7 @@ class Marking:
             id=self._suite.exercise,
             score=None if ungraded else total([check.score for check in checks]),
             max_score=self._suite.points,
-            checks=tuple(checks),
+            checks=_each_exception_once(checks),
             mistake=mistake.id if mistake else None,
             diagnosis=message(mistake.says) if mistake else None,
         )
@@ -102,19 +103,24 @@ def _report(item: pytest.Function, verdict: Verdict) -> CheckReport:
     )
 
 
-def _told_before(check: CheckReport, before: Sequence[CheckReport]) -> CheckReport:
-    """The check, which only refers to an earlier one where the same exception has been told there."""
-    raised = _exception(check)
-    first = next((other for other in before if raised is not None and _exception(other) == raised), None)
-    if first is None:
-        return check
-    return replace(check, message=message(N_('the same error as in "{title}"'), title=first.title), hint=None)
+def _each_exception_once(checks: Sequence[CheckReport]) -> tuple[CheckReport, ...]:
+    """The checks, where those that raised what an earlier one has told only refer to that one."""
+    told: dict[tuple[str, str], Message] = {}
+    said = []
+    for check in checks:
+        raised = _exception(check)
+        if raised is not None and raised in told:
+            check = replace(check, message=message(N_('the same error as in "{title}"'), title=told[raised]), hint=None)
+        elif raised is not None:
+            told[raised] = check.title
+        said.append(check)
+    return tuple(said)
 
 
-def _exception(check: CheckReport) -> tuple[object, object] | None:
+def _exception(check: CheckReport) -> tuple[str, str] | None:
     """What was raised, and where; shapes of the arguments apart."""
     args = check.message.args if check.message else {}
-    return (args["what"], args["where"]) if check.outcome == "error" and "what" in args else None
+    return (str(args["what"]), str(args["where"])) if check.outcome == "error" and "what" in args else None
 
 
 def _waiting_for(title: str) -> Verdict:

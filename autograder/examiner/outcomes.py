@@ -22,6 +22,8 @@ NOT_WRITTEN = "is not written yet"
 
 MEMORY_TEXTS = ("can't allocate memory", "not enough memory")
 
+_AXES = N_("Print the shapes before that line: which axes have to agree?")
+_NOTHING = N_("Something is None there: an argument that was left out, or a function without a `return`?")
 _OUTSIDE = N_("An index or a label lies outside of what it points into: print the smallest and the largest one.")
 
 # What to try after an exception, by a builtin class of it and a piece of its text; the first that fits.
@@ -32,9 +34,9 @@ HINTS = (
     ("EOFError", "input()", N_("What the function needs comes in as arguments.")),
     ("RuntimeError", "numpy()", N_("numpy knows nothing of gradients: can you stay in torch?")),
     ("RuntimeError", "modified by an inplace operation",
-     N_("Gradients need that tensor as it was: write `w = w.masked_fill(…)` instead of changing `w`.")),
+     N_("Gradients need that tensor as it was: make a new one instead of changing it.")),
     ("RuntimeError", "Boolean value of Tensor",
-     N_("A whole tensor was asked whether it is true: to ask whether it is there, write `is not None`.")),
+     N_("A whole tensor was asked whether it is true: do you mean `is not None`, or .any(), or .all()?")),
     ("RuntimeError", "without overflow",
      N_("A number is too large for this dtype: `torch.finfo(x.dtype)` tells how far it reaches.")),
     ("RuntimeError", "does not require grad",
@@ -49,13 +51,12 @@ HINTS = (
     ("RuntimeError", "Class values must be", _OUTSIDE),
     ("RuntimeError", "in-place", N_("That line writes into a tensor that it was given: make a new tensor instead.")),
     ("RuntimeError", "dtype", N_("Print the dtypes before that line: which tensor did you make yourself?")),
-    ("RuntimeError", "size", N_("Print the shapes before that line: which axes have to agree?")),
-    ("RuntimeError", "shape", N_("Print the shapes before that line: which axes have to agree?")),
-    ("RuntimeError", "dimension", N_("Print the shapes before that line: which axes have to agree?")),
-    ("TypeError", "NoneType",
-     N_("Something is None there: an argument that was left out, or a function without a `return`?")),
-    ("AttributeError", "NoneType",
-     N_("Something is None there: an argument that was left out, or a function without a `return`?")),
+    ("RuntimeError", "size", _AXES),
+    ("RuntimeError", "shape", _AXES),
+    ("RuntimeError", "dimension", _AXES),
+    ("TypeError", "NoneType", _NOTHING),
+    ("AttributeError", "NoneType", _NOTHING),
+    ("IndexError", "list index", _OUTSIDE),
     ("IndexError", "", N_("Count the axes of that tensor: how many can you rely on?")),
     ("TypeError", "", N_("Print the type of each part of that line: which one is not what you took it for?")),
 )  # fmt: skip
@@ -93,12 +94,11 @@ def verdict_of(raised: BaseException | None, exercise: str = "") -> Verdict:
             said = N_("your function gave no answer within {seconds} seconds; is there a loop that never ends?")
             return Verdict("timeout", message(said, seconds=f"{raised.seconds:g}"))
         case Crashed():
-            how = str(raised)
-            if how.startswith("exit"):
+            if raised.exited:
                 said = N_("your function ended the whole Python process ({how}); does it call exit?")
             else:
-                said = N_("the whole Python process was ended by {how}, in the middle of your function")
-            return Verdict("crashed", message(said, how=how))
+                said = N_("the whole Python process ended in the middle of your function ({how})")
+            return Verdict("crashed", message(said, how=str(raised)))
         case NoMoreRestarts():
             return Verdict("crashed", message(N_("your notebook was stopped too often to go on with this check")))
         case WorkerDied() | ProtocolError():

@@ -12,7 +12,7 @@ from typing import Any
 from autograder.channel.frames import Buffer
 from autograder.channel.proxy import Frame, Student
 from autograder.errors import CourseError
-from autograder.examiner.job import KnownMistake
+from autograder.examiner.job import KnownJob
 from autograder.examiner.marking import Marking
 from autograder.examiner.plugin import SuitePlugin
 from autograder.report import ExerciseReport
@@ -52,7 +52,7 @@ def rehearse(plugin: SuitePlugin) -> None:
                 raise CourseError(f"{item.nodeid} does not pass its own reference: {type(raised).__name__}: {raised}")
 
 
-def examine_known(known: KnownMistake, plugin: SuitePlugin) -> ExerciseReport:
+def examine_known(known: KnownJob, plugin: SuitePlugin) -> ExerciseReport:
     """Examine a known mistake as a student's answer would be, but in this process: it is code that we trust.
 
     Raises:

@@ -39,7 +39,15 @@ class TimedOut(WorkerDied):
 
 
 class Crashed(WorkerDied):
-    """It ended by itself, or was killed by the system."""
+    """It ended by itself, or was killed by the system.
+
+    Attributes:
+        exited: whether it ended as a program does that is done, by an exit.
+    """
+
+    def __init__(self, how: str, exited: bool = False) -> None:
+        super().__init__(how)
+        self.exited = exited
 
 
 class Garbled(WorkerDied):
@@ -194,7 +202,7 @@ class Session:
                 raise NoMoreTime(self._limits.submission_seconds) from None
             raise TimedOut(seconds) from None
         except frames.PeerGone:
-            raise Crashed(self._how_it_ended()) from None
+            raise self._how_it_ended() from None
         except frames.ProtocolError as error:
             self.close()
             raise Garbled(str(error)) from None
@@ -203,10 +211,10 @@ class Session:
             raise Garbled("it answered another request than the one that was asked")
         return reply, bytes(blob)
 
-    def _how_it_ended(self) -> str:
+    def _how_it_ended(self) -> Crashed:
         assert self._worker is not None
         code, overflowed = self._worker.wait(1.0), self._worker.overflowed
         self.close()
         if overflowed:
-            return "more files than a submission may write"
-        return describe_exit(code) if code is not None else "a closed channel"
+            return Crashed("more files than a submission may write")
+        return Crashed(describe_exit(code), code >= 0) if code is not None else Crashed("a closed channel")

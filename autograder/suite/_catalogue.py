@@ -1,7 +1,7 @@
 """Known mistakes and correct answers of every kind: the proof that a suite is good.
 
-They stand beside the hidden suite as ordinary functions. `autograder verify` sends each one through the whole engine
-as a student's answer; a known mistake also names itself in feedback, when a student's function equals it.
+They stand beside the hidden suite as ordinary functions. `autograder verify` examines each one as a student's answer; a
+known mistake also names itself in feedback, when a student's function equals it.
 """
 
 from __future__ import annotations

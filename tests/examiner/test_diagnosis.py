@@ -201,6 +201,15 @@ def test_exceptions_match_by_kind_and_text() -> None:
     assert not equals(raising(ValueError, "no mask"), calls_of(reference), reference)
 
 
+@pytest.mark.parametrize("raised", [{"type": "ValueError"}, {"bases": None}, {"bases": [[1]]}, "ValueError", 7, []])
+def test_a_description_of_an_exception_that_makes_no_sense_names_nothing_and_stops_nothing(raised: object) -> None:
+    [first, *others] = calls_of(raising(ValueError, "no"))
+    calls = [Call(first.request, ({**first.reply[0], "raised": raised}, first.reply[1])), *others]
+    refuses = raising(ValueError, "no")
+    assert find_mistake(calls, known(no_scale, refuses), refuses) is None
+    assert find_mistake(calls, known(no_scale), reference) is None
+
+
 def test_where_an_error_is_due_the_words_of_a_refusal_do_not_matter() -> None:
     calls = calls_of(raising(AssertionError, "E must be divisible by num_heads"))
     refuses = raising(ValueError, "10 features can't be dealt out to 3 heads")

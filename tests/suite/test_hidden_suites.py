@@ -1,6 +1,6 @@
 """The hidden suites of all assignments, proved in this process.
 
-`autograder verify` proves the same through the whole engine; here it takes seconds, and no confinement.
+`autograder verify` proves the same in the engine; here it takes seconds, and no confinement.
 """
 
 from __future__ import annotations
@@ -120,6 +120,22 @@ def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(sui
         ("masked_attention", "float32-mask", 13.5),
         ("masked_attention", "detached-weights", 13),
         ("masked_attention", "squeezed", 13.5),
+        ("ignore_padding", "first-pad-left", 2.5),
+        ("ignore_padding", "always-minus-100", 3.5),
+        ("ignore_padding", "in-place", 3.5),
+        ("sequence_cross_entropy", "mean-over-all-places", 9.5),
+        ("sequence_cross_entropy", "mean-of-sentence-means", 9.5),
+        ("sequence_cross_entropy", "sum", 9),
+        ("sequence_cross_entropy", "always-minus-100", 10.5),
+        ("sequence_cross_entropy", "nan-when-nothing-is-real", 10.5),
+        ("sequence_cross_entropy", "naive-exp", 11),
+        ("sequence_cross_entropy", "softmax-over-positions", 4),
+        ("sequence_cross_entropy", "detached", 10.5),
+        ("tagging_loss", "no-mask", 4),
+        ("tagging_loss", "padding-in-the-loss", 4.5),
+        ("tagging_loss", "mask-inverted", 3.5),
+        ("tagging_loss", "ignore-index-not-passed-on", 5),
+        ("tagging_loss", "no-scale", 5),
     ],
 )
 def test_one_slip_costs_what_it_is_worth(exercise: str, mistake: str, points: float) -> None:
@@ -168,6 +184,20 @@ def test_masks_of_the_references_are_what_one_writes_by_hand() -> None:
     assert padding(torch.tensor([2, 1]), 3).tolist() == [[False, False, True], [False, True, True]]
     assert padding(torch.tensor([2, 1])).tolist() == [[False, False], [False, True]]
     assert causal(3).tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+def test_the_references_for_losses_are_pythons_own_arithmetic() -> None:
+    loss, tags = _of_suite("sequence_cross_entropy", "reference"), _of_suite("tagging_loss", "reference")
+    logits = torch.tensor([[[0.0, 2, 0, 1], [1, 0, 0, 0]], [[0, 0, 0, 0], [9, 9, 9, 9]]], dtype=torch.float64)
+    e = math.exp
+    three = [-math.log(e(2) / (2 + e(2) + e(1))), -math.log(1 / (3 + e(1))), math.log(4)]
+    assert float(loss(logits, torch.tensor([[1, 3], [2, -1]]), -1)) == pytest.approx(sum(three) / 3)
+    x, W_out = torch.tensor([[[2.0], [0], [9]]]), torch.tensor([[math.log(3), 0.0]])
+    zero, one = torch.zeros(1, 1), torch.ones(1, 1)
+    seen = tags(x, torch.tensor([[0, 1, 7]]), torch.tensor([2]), zero, one, one, W_out)
+    assert float(seen) == pytest.approx(-(math.log(3 / 4) + math.log(1 / 4)) / 2)
+    targets = _of_suite("ignore_padding", "reference")(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([2, 3]), -1)
+    assert targets.tolist() == [[1, 2, -1], [4, 5, 6]]
 
 
 @pytest.mark.parametrize("seed", range(40))

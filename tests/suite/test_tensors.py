@@ -248,5 +248,5 @@ def test_a_gradient_where_none_is_due_is_wrong() -> None:
 def test_changed_inputs_are_told_once() -> None:
     expect_inputs_unchanged([])
     assert sentence(expect_inputs_unchanged, ["argument 1", "argument 1", "V"]) == (
-        "your function changes what it is given (V, argument 1): after the call the caller's tensors are others"
+        "your function changes what it is given (V, argument 1): print it before the call and after"
     )

@@ -50,7 +50,7 @@ def words_copied_over(targets, lengths, ignore_index=-100):
 
 @correct("products")
 def products(targets, lengths, ignore_index=-100):
-    padding = (torch.arange(targets.shape[1]) >= lengths.unsqueeze(1)).long()
+    padding = (torch.arange(targets.shape[1]) >= lengths.unsqueeze(1)).to(targets.dtype)
     return targets * (1 - padding) + ignore_index * padding
 
 
@@ -81,7 +81,7 @@ def cut_and_padded(targets, lengths, ignore_index=-100):
 @correct("masked-scatter")
 def masked_scatter(targets, lengths, ignore_index=-100):
     words = torch.arange(targets.shape[1]) < lengths.unsqueeze(1)
-    return torch.full(targets.shape, ignore_index).masked_scatter(words, targets[words])
+    return torch.full_like(targets, ignore_index).masked_scatter(words, targets[words])
 
 
 @correct("vmap-and-prints")

@@ -48,19 +48,9 @@ def last_word_replaced(targets, lengths, ignore_index=-100):
 
 
 @mistake(
-    "first-pad-only",
-    caught_by="padding",
-    says=N_("Only the first empty place of each sentence is replaced: all that follow are empty too."),
-)
-def first_pad_only(targets, lengths, ignore_index=-100):
-    places = torch.arange(targets.shape[1])
-    return targets.masked_fill(places == lengths.unsqueeze(1), ignore_index)
-
-
-@mistake(
     "last-place-left",
     caught_by="padding",
-    says=N_("The last position of each sentence is never replaced: a slice that ends at -1 leaves the last place out."),
+    says=N_("The last position is never replaced. For example, a slice that ends at -1 leaves the last place out."),
 )
 def last_place_left(targets, lengths, ignore_index=-100):
     result = targets.clone()
@@ -149,13 +139,41 @@ def mask_transposed(targets, lengths, ignore_index=-100):
     "nothing-replaced",
     caught_by="padding",
     says=N_(
-        "Nothing is replaced: the targets come back as they were. (`masked_fill` without an underscore returns a new "
-        "tensor, and leaves the old one as it is.)"
+        "Nothing is replaced: the targets that you return are as they were. For example, `masked_fill` without an "
+        "underscore leaves its tensor as it is, and what it returns is the new one; or the copy was changed, and the "
+        "original returned."
     ),
 )
 def nothing_replaced(targets, lengths, ignore_index=-100):
     result = targets.clone()
     result.masked_fill(padding_of(targets, lengths), ignore_index)
+    return result
+
+
+@mistake(
+    "only-as-wide-as-the-longest",
+    caught_by="padding",
+    says=N_(
+        "Your mask is as wide as the longest sentence. The targets may be wider still, since a batch may have empty "
+        "places behind its longest sentence too."
+    ),
+)
+def only_as_wide_as_the_longest(targets, lengths, ignore_index=-100):
+    return targets.masked_fill(torch.arange(int(lengths.max())) >= lengths.unsqueeze(1), ignore_index)
+
+
+@mistake(
+    "full-sentences-replaced",
+    caught_by="words",
+    says=N_(
+        "A sentence without padding loses all of its labels. For example, a slice that begins at -n takes the last n "
+        "places, but for n = 0 it takes the whole row."
+    ),
+)
+def full_sentences_replaced(targets, lengths, ignore_index=-100):
+    result = targets.clone()
+    for row, n in zip(result, lengths.tolist(), strict=True):
+        row[-(len(row) - n) :] = ignore_index
     return result
 
 
@@ -172,15 +190,6 @@ def always_minus_100(targets, lengths, ignore_index=-100):
 
 
 @mistake(
-    "always-minus-1",
-    caught_by="padding",
-    says=N_("You write -1 at the padding, whatever ignore_index says."),
-)
-def always_minus_1(targets, lengths, ignore_index=-100):
-    return targets.masked_fill(padding_of(targets, lengths), -1)
-
-
-@mistake(
     "another-default",
     caught_by="ignore_index",
     says=N_("Without ignore_index your function writes -1. The default is -100, which F.cross_entropy ignores."),
@@ -193,7 +202,8 @@ def another_default(targets, lengths, ignore_index=-1):
     "zero-taken-for-nothing",
     caught_by="ignore_index",
     says=N_(
-        "ignore_index = 0 is taken for no ignore_index at all: `or` and `if ignore_index` can't tell 0 from nothing."
+        "ignore_index = 0 is taken for no ignore_index at all: `or` and `if ignore_index`, for example, can't tell 0 "
+        "from nothing."
     ),
 )
 def zero_taken_for_nothing(targets, lengths, ignore_index=-100):
@@ -203,7 +213,7 @@ def zero_taken_for_nothing(targets, lengths, ignore_index=-100):
 @mistake(
     "multiplied-by-the-mask",
     caught_by="padding",
-    says=N_("The padding gets 0 instead of ignore_index: a mask times a label is 0, and 0 is a class."),
+    says=N_("The padding gets 0 instead of ignore_index, and 0 is a class. (A mask times a label is 0, for example.)"),
 )
 def multiplied_by_the_mask(targets, lengths, ignore_index=-100):
     return targets * ~padding_of(targets, lengths)
@@ -219,15 +229,6 @@ def multiplied_by_the_mask(targets, lengths, ignore_index=-100):
 )
 def added_to_the_label(targets, lengths, ignore_index=-100):
     return targets + ignore_index * padding_of(targets, lengths)
-
-
-@mistake(
-    "lengths-written",
-    caught_by="padding",
-    says=N_("At the padding you write the sentence's length. ignore_index belongs there."),
-)
-def lengths_written(targets, lengths, ignore_index=-100):
-    return torch.where(padding_of(targets, lengths), lengths.unsqueeze(1), targets)
 
 
 # What comes back
@@ -246,12 +247,15 @@ def floats(targets, lengths, ignore_index=-100):
 
 
 @mistake(
-    "mask-returned",
-    caught_by="padding",
-    says=N_("You return where the padding is. The targets are due, with ignore_index at these places."),
+    "always-int64",
+    caught_by="dtype",
+    says=N_(
+        "Your labels come back in int64, whatever they came in. They should keep their dtype, such as int32: look for "
+        "`long()`, or for a new tensor that is not told its dtype."
+    ),
 )
-def mask_returned(targets, lengths, ignore_index=-100):
-    return padding_of(targets, lengths)
+def always_int64(targets, lengths, ignore_index=-100):
+    return targets.masked_fill(padding_of(targets, lengths), ignore_index).long()
 
 
 @mistake(
@@ -288,7 +292,7 @@ def no_return(targets, lengths, ignore_index=-100):
     "squeezed",
     caught_by="any_batch",
     says=N_(
-        "Your targets go through squeeze(), which drops every axis of size 1: a batch of one sentence loses its axis."
+        "Axes of size 1 are lost, as by squeeze(): the targets of a single sentence are (1, T), and have to stay so."
     ),
 )
 def squeezed(targets, lengths, ignore_index=-100):

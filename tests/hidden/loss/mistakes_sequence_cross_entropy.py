@@ -72,16 +72,6 @@ def softmax_twice(logits, targets, ignore_index=-100):
 
 
 @mistake(
-    "base-two",
-    caught_by="one_word",
-    says=N_("Your logarithm has the base 2. Cross-entropy takes the natural one here."),
-)
-def base_two(logits, targets, ignore_index=-100):
-    real = targets != ignore_index
-    return mean_of_real(word_losses(logits, targets, real) / math.log(2), real)
-
-
-@mistake(
     "mean-over-classes-too",
     caught_by="one_word",
     says=N_(
@@ -92,17 +82,6 @@ def base_two(logits, targets, ignore_index=-100):
 def mean_over_classes_too(logits, targets, ignore_index=-100):
     real = targets != ignore_index
     return mean_of_real(word_losses(logits, targets, real), real) / logits.shape[-1]
-
-
-@mistake(
-    "squared-error",
-    caught_by="one_word",
-    says=N_("You compare the shares with the labels by their squared difference. That is another loss."),
-)
-def squared_error(logits, targets, ignore_index=-100):
-    real = targets != ignore_index
-    wanted = F.one_hot(targets.masked_fill(~real, 0), logits.shape[-1])
-    return mean_of_real((F.softmax(logits, dim=-1) - wanted).square().sum(-1), real)
 
 
 @mistake(
@@ -177,6 +156,20 @@ def reshaped(logits, targets, ignore_index=-100):
     return mean_of_real(-picked(shares.transpose(1, 2), targets, real), real)
 
 
+@mistake(
+    "every-label-of-the-batch-for-every-word",
+    caught_by="every_word",
+    says=N_(
+        "Every word is charged for the labels of all words of the batch, and not for its own alone. In "
+        "`rows[:, labels]` each row gets every label: rows and labels have to go in pairs."
+    ),
+)
+def every_label_for_every_word(logits, targets, ignore_index=-100):
+    keep = targets != ignore_index
+    losses = -F.log_softmax(logits[keep], dim=-1)[:, targets[keep]]
+    return losses.sum() / max(losses.numel(), 1)
+
+
 # What is averaged, and over how much
 
 
@@ -247,6 +240,19 @@ def divided_by_the_longest(logits, targets, ignore_index=-100):
 
 
 @mistake(
+    "divided-by-one-more",
+    caught_by="every_word",
+    says=N_(
+        "You divide by one more than the number of real words. A guard against dividing by 0 should change nothing "
+        "where there are words: it is the larger of the number and 1, not their sum."
+    ),
+)
+def divided_by_one_more(logits, targets, ignore_index=-100):
+    real = targets != ignore_index
+    return (word_losses(logits, targets, real) * real).sum() / (real.sum() + 1)
+
+
+@mistake(
     "logarithm-after-the-mean",
     caught_by="every_word",
     says=N_(
@@ -260,16 +266,6 @@ def logarithm_after_the_mean(logits, targets, ignore_index=-100):
         return logits.sum() * 0
     losses = word_losses(logits, targets, real)[real]
     return math.log(len(losses)) - torch.logsumexp(-losses, dim=0)
-
-
-@mistake(
-    "first-sentence-only",
-    caught_by="every_word",
-    says=N_("Only the first sentence of the batch has a say in your loss."),
-)
-def first_sentence_only(logits, targets, ignore_index=-100):
-    real = targets[:1] != ignore_index
-    return mean_of_real(word_losses(logits[:1], targets[:1], real), real)
 
 
 @mistake(
@@ -393,16 +389,6 @@ def always_minus_100(logits, targets, ignore_index=-100):
 
 
 @mistake(
-    "another-default",
-    caught_by="ignore_index",
-    says=N_("Without ignore_index your function ignores -1. The default is -100, as in F.cross_entropy."),
-)
-def another_default(logits, targets, ignore_index=-1):
-    real = targets != ignore_index
-    return mean_of_real(word_losses(logits, targets, real), real)
-
-
-@mistake(
     "all-negative-labels-ignored",
     caught_by="ignore_index",
     says=N_(
@@ -432,7 +418,8 @@ def class_0_ignored(logits, targets, ignore_index=-100):
     "zero-taken-for-nothing",
     caught_by="ignore_index",
     says=N_(
-        "ignore_index = 0 is taken for no ignore_index at all: `or` and `if ignore_index` can't tell 0 from nothing."
+        "ignore_index = 0 is taken for no ignore_index at all: `or` and `if ignore_index`, for example, can't tell 0 "
+        "from nothing."
     ),
 )
 def zero_taken_for_nothing(logits, targets, ignore_index=-100):
@@ -524,6 +511,20 @@ def naive_exp(logits, targets, ignore_index=-100):
 
 
 @mistake(
+    "largest-taken-off-one-side-only",
+    caught_by="one_word",
+    says=N_(
+        "You take the largest logit off before the powers of e, and not off the logit of the label. Both sides of the "
+        "difference have to be lowered by the same number."
+    ),
+)
+def largest_off_one_side(logits, targets, ignore_index=-100):
+    real = targets != ignore_index
+    lowered = logits - logits.amax(-1, keepdim=True)
+    return mean_of_real(lowered.exp().sum(-1).log() - picked(logits, targets, real), real)
+
+
+@mistake(
     "global-maximum",
     caught_by="huge_logits",
     says=N_(
@@ -585,7 +586,7 @@ def an_axis_left(logits, targets, ignore_index=-100):
     "plain-number",
     caught_by="gradients",
     says=N_(
-        "You return a plain Python number, as item() makes it. No gradient can flow through that: leave the loss a "
+        "You return a plain Python number, such as item() makes. No gradient can flow through that: leave the loss a "
         "tensor."
     ),
 )

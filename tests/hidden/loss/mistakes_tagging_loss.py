@@ -131,6 +131,52 @@ def penalty_that_loses(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-
 
 
 @mistake(
+    "number-written-over-the-scores",
+    caught_by="padded_words",
+    says=N_(
+        "You write a number such as -100 over the padding's scores. Where all words of a sentence have scores below "
+        "that, the padding wins: only minus infinity, or the lowest number of the dtype, is low enough."
+    ),
+)
+def number_written_over(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
+    padding = padding_of(x, lengths)
+    scores = x @ W_q @ (x @ W_k).mT / W_q.shape[1] ** 0.5
+    weights = scores.masked_fill(padding.unsqueeze(1), -100.0).softmax(-1)
+    return loss_over_words(weights @ (x @ W_v) @ W_out, targets, padding, ignore_index)
+
+
+@mistake(
+    "mask-times-infinity",
+    caught_by="a_number",
+    says=N_(
+        "Your loss is NaN in every batch. A mask times minus infinity, for example, is NaN wherever nothing is "
+        "forbidden (0 times infinity), and it spreads: write minus infinity where padding is, and leave the other "
+        "scores alone."
+    ),
+)
+def mask_times_infinity(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
+    padding = padding_of(x, lengths)
+    scores = x @ W_q @ (x @ W_k).mT / W_q.shape[1] ** 0.5
+    weights = (scores + padding.unsqueeze(1) * float("-inf")).softmax(-1)
+    return loss_over_words(weights @ (x @ W_v) @ W_out, targets, padding, ignore_index)
+
+
+@mistake(
+    "mask-of-ones-and-zeros-added",
+    caught_by="padded_words",
+    says=N_(
+        "Your mask is added to the scores as ones and zeros. F.scaled_dot_product_attention does so with a mask that "
+        "is not bool: a score that is 1 higher or lower forbids nothing. Give it True and False."
+    ),
+)
+def mask_added(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
+    padding = padding_of(x, lengths)
+    mask = (~padding).unsqueeze(1).to(x.dtype)
+    output = F.scaled_dot_product_attention(x @ W_q, x @ W_k, x @ W_v, attn_mask=mask)
+    return loss_over_words(output @ W_out, targets, padding, ignore_index)
+
+
+@mistake(
     "words-set-to-zero",
     caught_by="more_padding",
     says=N_(
@@ -161,20 +207,6 @@ def values_set_to_zero(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-
 
 
 @mistake(
-    "causal-instead",
-    caught_by="unpadded",
-    says=N_(
-        "Your words may look back only: you use a causal mask. Here every word may look at every word of its sentence, "
-        "and only the padding is out."
-    ),
-)
-def causal_instead(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
-    padding = padding_of(x, lengths)
-    output = F.scaled_dot_product_attention(x @ W_q, x @ W_k, x @ W_v, is_causal=True)
-    return loss_over_words(output @ W_out, targets, padding, ignore_index)
-
-
-@mistake(
     "one-more-key",
     caught_by="padded_words",
     says=N_(
@@ -194,8 +226,9 @@ def one_more_key(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
     "ignore-index-not-passed-on",
     caught_by="ignore_index",
     says=N_(
-        "You do not pass ignore_index on: you mark the padding with -100, which F.cross_entropy ignores by default, "
-        "and words that are marked otherwise count as a class, or raise an error."
+        "Your loss ignores -100, whatever ignore_index says: words that are marked with another number count as a "
+        "class, or raise an error. ignore_index has to be passed on to whoever computes the loss (-100 is only the "
+        "default there)."
     ),
 )
 def ignore_index_not_passed_on(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
@@ -208,14 +241,29 @@ def ignore_index_not_passed_on(x, targets, lengths, W_q, W_k, W_v, W_out, ignore
     "ignore-index-written-but-not-told",
     caught_by="ignore_index",
     says=N_(
-        "You write ignore_index at the padding, but F.cross_entropy is not told of it, and goes on ignoring -100, its "
-        "default."
+        "You write ignore_index at the padding, but whoever computes the loss is not told of it, and goes on ignoring "
+        "-100, the default there."
     ),
 )
 def ignore_index_not_told(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
     padding = padding_of(x, lengths)
     output = attended(x, keys_of(padding), W_q, W_k, W_v)
     return F.cross_entropy((output @ W_out).transpose(1, 2), targets.masked_fill(padding, ignore_index))
+
+
+@mistake(
+    "padding-marked-with-minus-100",
+    caught_by="ignore_index",
+    says=N_(
+        "You write -100 at the padding, whatever ignore_index says. With another ignore_index the loss does not ignore "
+        "-100 any more, and there is no such class."
+    ),
+)
+def padding_marked_with_minus_100(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
+    padding = padding_of(x, lengths)
+    output = attended(x, keys_of(padding), W_q, W_k, W_v)
+    targets = targets.masked_fill(padding, -100)
+    return F.cross_entropy((output @ W_out).transpose(1, 2), targets, ignore_index=ignore_index)
 
 
 @mistake(
@@ -433,21 +481,6 @@ def attention_detached(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-
     padding = padding_of(x, lengths)
     output = attended(x, keys_of(padding), W_q, W_k, W_v).detach()
     return loss_over_words(output @ W_out, targets, padding, ignore_index)
-
-
-@mistake(
-    "attends-across-sentences",
-    caught_by="unpadded",
-    says=N_(
-        "All sentences of the batch are laid into one row, and words look at the words of other sentences. Every "
-        "sentence should keep to itself."
-    ),
-)
-def attends_across_sentences(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):
-    padding = padding_of(x, lengths)
-    row = x.reshape(1, -1, x.shape[-1])
-    output = attended(row, keys_of(padding.reshape(1, -1)), W_q, W_k, W_v)
-    return loss_over_words((output @ W_out).reshape(*x.shape[:2], -1), targets, padding, ignore_index)
 
 
 @mistake(

@@ -24,7 +24,10 @@ from autograder.suite import (
 )
 
 IGNORED = -100
-SQUARE, LENGTHS, T, CLASSES = (1, 2, 3, 4), (2, 6, 3), 7, 5
+SQUARE, LENGTHS, T, CLASSES = (1, 2, 3, 4), (2, 6, 3), 6, 5
+WIDER = T + 1
+"""Positions of a batch that is wider than its longest sentence."""
+
 TARGETS = N_("targets")
 
 
@@ -67,7 +70,7 @@ def targets_of(
 
 
 def _unpack(value: Any, targets: torch.Tensor) -> torch.Tensor:
-    (found,) = results(value if value is None else (value,), result=tuple(targets.shape))
+    (found,) = results(value if value is None else (value,), targets=tuple(targets.shape))
     return found
 
 
@@ -81,11 +84,11 @@ def expect_ignored(
         b, position = wrong[0].tolist()
         fail(
             N_(
-                "your targets at sentence {b} (length {length}), position {position}: {seen}, expected {expected}, "
-                "since no word stands there ({count} of {total} padded places differ)"
+                "your targets at sentence {b} (length {length} of {t}), position {position}: {seen}, expected "
+                "{expected}, since no word stands there ({count} of {total} padded places differ)"
             ),
-            b=b, length=int(lengths[b]), position=position, seen=_label(found[b, position]), expected=ignore_index,
-            count=len(wrong), total=int(where.sum()),
+            b=b, length=int(lengths[b]), t=where.shape[1], position=position, seen=_label(found[b, position]),
+            expected=ignore_index, count=len(wrong), total=int(where.sum()),
         )  # fmt: skip
 
 
@@ -97,10 +100,10 @@ def expect_words_kept(found: torch.Tensor, targets: torch.Tensor, lengths: torch
         b, position = wrong[0].tolist()
         fail(
             N_(
-                "your targets at sentence {b} (length {length}), position {position}: {seen}, expected {expected}, "
-                "the label of the word there ({count} of {total} words have lost their labels)"
+                "your targets at sentence {b} (length {length} of {t}), position {position}: {seen}, expected "
+                "{expected}, the label of the word there ({count} of {total} words have lost their labels)"
             ),
-            b=b, length=int(lengths[b]), position=position, seen=_label(found[b, position]),
+            b=b, length=int(lengths[b]), t=where.shape[1], position=position, seen=_label(found[b, position]),
             expected=int(targets[b, position]), count=len(wrong), total=int(where.sum()),
         )  # fmt: skip
 
@@ -123,11 +126,14 @@ def test_shape(student: Student, rng: Draws) -> None:
 @check(
     points=1,
     title=N_("Every padded place holds ignore_index"),
-    hint=N_("Take one sentence of 2 words and T = 5, and write its row by hand. At which positions stands no word?"),
+    hint=N_(
+        "Take one sentence of 2 words and T = 5, and write its row by hand. At which positions stands no word? Then "
+        "think of a batch that is wider than its longest sentence: where does T stand?"
+    ),
     needs="shape",
 )
 def test_padding(student: Student, rng: Draws) -> None:
-    for targets, lengths in (draw_square(rng), draw(rng)):
+    for targets, lengths in (draw(rng, t=WIDER), draw_square(rng), draw(rng)):
         expect_ignored(targets_of(student, targets, lengths), targets, lengths)
 
 
@@ -188,17 +194,23 @@ def _expect_as_with_the_default(
 
 @check(
     points=0.5,
-    title=N_("The labels are whole numbers still (dtype int64)"),
-    hint=N_("Print the dtype of your result, and of the targets. Which of your steps brings another one in?"),
+    title=N_("The labels come back in the integer dtype in which they came"),
+    hint=N_(
+        "Print the dtype of your result, and of the targets, for targets in int64 and in int32. Which of your steps "
+        "brings another one in?"
+    ),
     needs="shape",
 )
 def test_dtype(student: Student, rng: Draws) -> None:
-    found = targets_of(student, *draw(rng))
-    if found.dtype != torch.int64:
-        fail(
-            N_("the dtype of your targets is {seen}, expected int64, as they came"),
-            seen=str(found.dtype).removeprefix("torch."),
-        )
+    targets, lengths = draw(rng)
+    for dtype in (torch.int64, torch.int32):
+        found = targets_of(student, targets.to(dtype), lengths)
+        if found.dtype != dtype:
+            fail(
+                N_("the dtype of your targets is {seen}, expected {expected}, as they came"),
+                seen=str(found.dtype).removeprefix("torch."),
+                expected=str(dtype).removeprefix("torch."),
+            )
 
 
 @check(

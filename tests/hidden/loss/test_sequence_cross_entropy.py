@@ -3,14 +3,15 @@
 A loss is one number, in which every slip shows. The checks are cut so that it is paid for once all the same:
 
 - what one word costs is asked first, of a batch of one word;
-- how words are put together is then compared with the answer's *own* losses of single words, or of the same words
-  without padding, where the number itself is not the right one: a forgotten minus is no matter of padding;
+- how words are put together is then compared with the answer's *own* losses of single words, of the same words without
+  padding, or of the same words in other sentences, where the number itself is not the right one: a forgotten minus is
+  no matter of padding, and a wrong divisor none of short sentences;
 - that ignored places are silent is asked apart from what they do to the mean;
 - other values of `ignore_index` are compared with the default;
 - a batch in which nothing is real stands in checks of its own, forwards and backwards, and in none of the others;
 - an answer that takes float32 only is asked in float32, and loses the check on dtypes. A loss in float32 for logits in
   float64 is none the worse: it only has to be floating;
-- the last word has `gradients`, which compares with the reference in float64.
+- the last word has `gradients`, which compares with the reference in float64, once all of these numbers are right.
 
 All sizes differ from one another, except where all are equal: a softmax along the wrong axis runs there.
 """
@@ -114,6 +115,10 @@ ALONE = N_(
     "your loss of {words} and {ignored} ignored places: {seen}, while your own loss of the same words alone, without "
     "ignored places, is {expected}"
 )
+REARRANGED = N_(
+    "your loss of sentences of {lengths} words: {seen}, while your own loss of the same words in sentences of {n} "
+    "words each is {expected}"
+)
 
 
 def _words(count: int) -> Message:
@@ -136,7 +141,7 @@ def test_one_number(student: Student, rng: Draws) -> None:
 
 
 @check(
-    points=1.5,
+    points=1,
     title=N_("A word's loss is minus the logarithm of the share that its label gets"),
     hint=N_(
         "Take one word and the logits 0, 0: both classes get one half, and -log(1/2) is 0.693. What does yours give, "
@@ -278,7 +283,14 @@ def test_padding(student: Student, rng: Draws) -> None:
         (in_front([2] * B, 2 + MORE), V),
         (scattered(rng), V),
     ):
-        _expect_words_alone(student, *draw(rng, real, v))
+        logits, targets = draw(rng, real, v)
+        seen, wanted = loss_of(student, logits, targets), reference(logits, targets)
+        if not same_number(seen, wanted):
+            # As many sentences as before: that is asked elsewhere, too.
+            words = targets != IGNORED
+            wanted = loss_of(student, logits[words].view(len(real), -1, v), targets[words].view(len(real), -1))
+        count = int(real.sum())
+        expect_same_number(seen, wanted, ALONE, words=_words(count), ignored=real.numel() - count)
 
 
 @check(
@@ -291,17 +303,20 @@ def test_padding(student: Student, rng: Draws) -> None:
     needs="ignored_places",
 )
 def test_batch_mean(student: Student, rng: Draws) -> None:
-    for real, v in ((in_front(rng.shuffled((1, 2, 3, 4)), 4), 4), (ragged(rng), V)):
-        _expect_words_alone(student, *draw(rng, real, v))
+    for lengths, n, t, v in ((rng.shuffled((1, 2, 2, 3)), 2, 4, 4), (rng.shuffled((1, 3, 5)), 3, T, V)):
+        logits, targets = draw(rng, in_front(lengths, t), v)
+        seen, wanted, says = loss_of(student, logits, targets), reference(logits, targets), EXPECTED
+        if not same_number(seen, wanted):
+            wanted, says = loss_of(student, *_in_equal_sentences(logits, targets, n)), REARRANGED
+        texts = {"lengths": ", ".join(map(str, lengths.tolist())), "n": n, "b": len(lengths)}
+        expect_same_number(seen, wanted, says, words=_words(int(lengths.sum())), **texts)
 
 
-def _expect_words_alone(student: Student, logits: torch.Tensor, targets: torch.Tensor) -> None:
-    """The loss is the right one, or the answer's own loss of the real words alone, in one row."""
-    seen, wanted, says = loss_of(student, logits, targets), reference(logits, targets), ALONE
-    real = targets != IGNORED
-    if not same_number(seen, wanted):
-        wanted = loss_of(student, logits[real].unsqueeze(0), targets[real].unsqueeze(0))
-    expect_same_number(seen, wanted, says, words=_words(int(real.sum())), ignored=int((~real).sum()))
+def _in_equal_sentences(logits: torch.Tensor, targets: torch.Tensor, n: int) -> Batch:
+    """The same words in a batch of the same size, n in each sentence."""
+    before, after = targets != IGNORED, in_front([n] * len(targets), targets.shape[1])
+    moved = torch.zeros_like(logits).masked_scatter(after.unsqueeze(-1), logits[before])
+    return moved, torch.full_like(targets, IGNORED).masked_scatter(after, targets[before])
 
 
 @check(
@@ -388,13 +403,13 @@ def huge(rng: Draws) -> torch.Tensor:
 
 
 @check(
-    points=1,
+    points=1.5,
     title=N_("Gradients reach the logits, and are those of the mean"),
     hint=N_(
         "Call backward() on the loss and print logits.grad. If it is None, which of your steps leaves the graph? If it "
-        "holds other numbers, it is the gradient of another loss: look at the checks above first."
+        "holds other numbers, which of them lets only a part of the gradient through?"
     ),
-    needs="one_number",
+    needs=("one_word", "every_word", "padding", "batch_mean"),
 )
 def test_gradients(student: Student, rng: Draws) -> None:
     for real in (all_real(B, T), ragged(rng), scattered(rng)):
@@ -424,7 +439,7 @@ def test_nothing_real(student: Student, rng: Draws) -> None:
 
 @check(
     points=0.5,
-    title=N_("Where no label is real, backward() works, and all gradients are 0"),
+    title=N_("Where no label is real, backward() does no harm: its gradients are 0, or there are none"),
     hint=N_(
         "Call backward() on the loss of a batch whose labels are all ignore_index, and print logits.grad. Training "
         "goes on after such a batch: what may it find there?"
@@ -434,10 +449,15 @@ def test_nothing_real(student: Student, rng: Draws) -> None:
 def test_nothing_real_gradients(student: Student, rng: Draws) -> None:
     logits, targets = draw(rng, ~all_real(2, 3))
     logits.requires_grad_()
-    loss = loss_of(student, logits, targets)
+    loss = with_last(ask_exactly, student, logits, targets, last=IGNORED)
+    if not isinstance(loss, torch.Tensor):
+        fail(
+            N_("your loss of a batch in which every label is ignored is a plain number, expected a tensor"),
+            says_all=True,
+        )
     if not loss.requires_grad:
         return  # no gradients at all: none that could do harm
-    gradient = _gradient(loss, logits)
+    gradient = _gradient(one_number(loss), logits)
     expect_close(gradient, torch.zeros_like(gradient), N_("gradient where every label is ignored"), AXES)
 
 

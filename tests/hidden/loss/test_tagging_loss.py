@@ -6,6 +6,8 @@ default; where its *labels* are changed, its numbers stay. Then what is left is 
 Answers are compared with themselves where that says enough: a forgotten scale is no matter of padding, and is paid for
 once. Padding that has no say has none to 1e-10; an answer that computes in float32 can't be asked to be as fine.
 
+A loss that is no number is told once, by `a_number`; the checks that could only repeat it are skipped.
+
 Sentences are never empty, and some word of the batch always has a real label: nothing is promised for the rest.
 """
 
@@ -165,13 +167,31 @@ def test_one_number(student: Student, rng: Draws) -> None:
 
 
 @check(
-    points=1,
+    points=0.5,
+    title=N_("The loss is a number, with padding and without, never NaN"),
+    hint=N_(
+        "Give it one sentence without padding, and print the scores, the weights and the logits: where does the first "
+        "nan stand? It comes from 0 times infinity, or from a softmax over a row of minus infinities: then, are words "
+        "forbidden where padding should be?"
+    ),
+    needs="one_number",
+)
+def test_a_number(student: Student, rng: Draws) -> None:
+    # Both are asked before either is judged: who takes words for padding has nothing left without any.
+    without, within = loss_of(student, full(rng)), loss_of(student, draw(rng, (2, 4, T - 1)))
+    if not (without.isfinite() and within.isfinite()):
+        says = N_("your loss of a batch without padding: {seen}; of a batch with padding in each sentence: {other}")
+        fail(says, seen=number_text(without), other=number_text(within))
+
+
+@check(
+    points=0.5,
     title=N_("Without padding it is attention, then W_out, then the mean cross-entropy"),
     hint=N_(
         "Go through it step by step: Q, K and V, the scores and what they are divided by, the softmax, @ W_out. Where "
         "does F.cross_entropy look for the classes of a tensor with three axes?"
     ),
-    needs="one_number",
+    needs="a_number",
 )
 def test_unpadded(student: Student, rng: Draws) -> None:
     for inputs in (square(rng), full(rng)):
@@ -191,9 +211,10 @@ def test_unpadded(student: Student, rng: Draws) -> None:
     title=N_("Other numbers at the padding of x change nothing"),
     hint=N_(
         "Write other numbers into x where the padding is, and watch the loss. Who still looks there? Which columns of "
-        "the weights belong to padding, and does True in your mask mean what the function that gets it thinks?"
+        "the weights belong to padding, and does True in your mask mean what the function that gets it thinks? Would a "
+        "word's score ever be below what you give to padding?"
     ),
-    needs="one_number",
+    needs="a_number",
 )
 def test_padded_words(student: Student, rng: Draws) -> None:
     for inputs in (draw(rng, (1, 2, 3, 4), 4, 4), ragged(rng)):
@@ -210,16 +231,45 @@ def test_padded_words(student: Student, rng: Draws) -> None:
     other = torch.where(pads, x, rng.normal(*x.shape))
     if same_number(loss_of(student, with_x(inputs, other)), loss):
         fail(N_("your loss is {seen}, whatever the words in x are"), seen=number_text(loss))
+    _expect_low_scores_to_be_masked(student, rng)
+
+
+def _expect_low_scores_to_be_masked(student: Student, rng: Draws) -> None:
+    """A word alone, whose score with itself is far below 0: padding must lie lower still."""
+    inputs, low = low_scores(rng)
+    x = inputs[0]
+    pads = padded(inputs[2], x.shape[1]).unsqueeze(-1)
+    before = loss_of(student, inputs)
+    expect_no_say(
+        loss_of(student, with_x(inputs, torch.where(pads, 1000 * rng.normal(*x.shape), x))),
+        before,
+        reference(*inputs),
+        N_(
+            "where the score of a word is {low}, other numbers at the padding of x turn your loss from {expected} into "
+            "{seen}, expected no change"
+        ),
+        low=f"{low:.0f}",
+    )
+
+
+def low_scores(rng: Draws) -> tuple[Inputs, float]:
+    """One sentence of one word and three pads, and the word's score, below -20000; values and logits are moderate."""
+    while True:
+        x, targets, lengths, W_q, _, W_v, W_out = draw(rng, (1,), 4, 4)
+        query = 1000 * x[0, 0] @ W_q
+        low = -float(query @ query) / len(query) ** 0.5
+        if low < -20_000:
+            return (1000 * x, targets, lengths, W_q, -W_q, W_v / 1000, W_out), low
 
 
 @check(
     points=0.5,
-    title=N_("Other labels at the padding change nothing, such that are no classes neither"),
+    title=N_("Other labels at the padding change nothing, not even labels that are no classes"),
     hint=N_(
         "Nobody promises that the padding's labels are ignore_index already. Which numbers tell you where the words "
         "end, and what has to be done with the labels before the loss sees them?"
     ),
-    needs="one_number",
+    needs="a_number",
 )
 def test_padded_labels(student: Student, rng: Draws) -> None:
     inputs = ragged(rng)
@@ -285,7 +335,7 @@ TOGETHER = N_(
         "Mark some words with -1 instead of -100, and say so in the call. Does everything that has to know of "
         "ignore_index get to know of it?"
     ),
-    needs="one_number",
+    needs="a_number",
 )
 def test_ignore_index(student: Student, rng: Draws) -> None:
     inputs = draw(rng, [T - 1] * B)
@@ -320,9 +370,9 @@ OTHER_MARK = N_(
     title=N_("Gradients reach x and all four matrices"),
     hint=N_(
         "Call backward() on the loss and print the gradients. If one is None, which of your steps leaves the graph? If "
-        "it holds other numbers, it is the gradient of another loss: look at the checks above first."
+        "one is nan, is there a row of weights, be it a pad's, in which nothing is allowed?"
     ),
-    needs="one_number",
+    needs=("unpadded", "more_padding"),
 )
 def test_gradients(student: Student, rng: Draws) -> None:
     for inputs in (full(rng), ragged(rng)):
@@ -340,7 +390,7 @@ def test_gradients(student: Student, rng: Draws) -> None:
         "Try one word alone, inputs in bfloat16, words that are 50 times as large, and a batch in another order. A "
         "floating tensor without axes should come back each time."
     ),
-    needs="one_number",
+    needs="a_number",
 )
 def test_any_batch(student: Student, rng: Draws) -> None:
     _expect_words_alone(student, rng)
@@ -426,9 +476,9 @@ def test_hygiene(student: Student, rng: Draws) -> None:
     except StudentRaised:
         _expect_unchanged(student)
         raise
-    expect_same_number(
-        again, first, N_("your loss at the second call with the same inputs: {seen}, at the first: {expected}")
-    )
+    if first.isfinite() or again.isfinite():
+        says = N_("your loss at the second call with the same inputs: {seen}, at the first: {expected}")
+        expect_same_number(again, first, says)
     _expect_unchanged(student)
 
 

@@ -55,27 +55,6 @@ def inner_axes_exchanged(x):
     return x.transpose(2, 3).reshape(x.shape[0], x.shape[2], -1)
 
 
-@mistake(
-    "batch-and-words-exchanged",
-    caught_by="values",
-    says=N_(
-        "You exchange the batch with the words (axes 0 and 2) before you flatten, so that sentences are mixed. It is "
-        "heads and words, 1 and 2, that change places."
-    ),
-)
-def batch_and_words_exchanged(x):
-    return x.transpose(0, 2).reshape(x.shape[0], x.shape[2], -1)
-
-
-@mistake(
-    "heads-in-reverse",
-    caught_by="values",
-    says=N_("Your heads come in reverse order: head 0 belongs in front."),
-)
-def heads_in_reverse(x):
-    return torch.cat(x.unbind(1)[::-1], dim=-1)
-
-
 # The shape
 
 
@@ -125,24 +104,6 @@ def heads_one_below_the_other(x):
 
 
 @mistake(
-    "sentences-side-by-side",
-    caught_by="rows",
-    says=N_("You walk over the first axis, which is the batch: sentences come to stand side by side, not heads."),
-)
-def sentences_side_by_side(x):
-    return torch.cat(list(x), dim=-1)
-
-
-@mistake(
-    "words-in-one-list",
-    caught_by="rows",
-    says=N_("Your words of all sentences stand in one list: (B·T, H·d). The batch keeps its axis: (B, T, H·d)."),
-)
-def words_in_one_list(x):
-    return x.transpose(1, 2).reshape(-1, x.shape[1] * x.shape[3])
-
-
-@mistake(
     "contiguous-too-early",
     caught_by="rows",
     says=N_(
@@ -152,6 +113,19 @@ def words_in_one_list(x):
 )
 def contiguous_too_early(x):
     return x.contiguous().transpose(1, 2).view(x.shape[0], x.shape[2], -1)
+
+
+@mistake(
+    "axes-misread",
+    caught_by="rows",
+    says=N_(
+        "You take the shape of x for (B, T, H, d), and exchange two axes as if it were (B, H, T, d). The heads "
+        "stand before the words."
+    ),
+)
+def axes_misread(x):
+    B, T, H, d = x.shape
+    return x.transpose(1, 2).reshape(B, T, H * d)
 
 
 @mistake(
@@ -194,7 +168,8 @@ def squeezed(x):
     "float32-zeros",
     caught_by="dtypes",
     says=N_(
-        "You write the heads into new zeros that are float32 whatever x is. Make them with the dtype and device of x."
+        "Your result is float32 whatever x is. For example, the heads are written into a new tensor (torch.zeros,"
+        " torch.empty) without a dtype: give it the dtype and device of x."
     ),
 )
 def float32_zeros(x):

@@ -93,6 +93,24 @@ def weights_not_transposed(
 
 
 @mistake(
+    "in-proj-not-transposed",
+    caught_by="weights",
+    says=N_(
+        "You use the three matrices of in_proj_weight as x @ W, and out_proj_weight the right way round. They lie"
+        " as nn.Linear keeps them, (out, in), so that a row of W belongs to one output: x @ W.T. With square "
+        "matrices no error tells you."
+    ),
+)
+def in_proj_not_transposed(
+    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
+):
+    q, k, v = (x @ W + b for x, W, b in zip((query, key, value), W_in.chunk(3), b_in.chunk(3), strict=True))
+    q, k, v = (split(x, num_heads) for x in (q, k, v))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights
+
+
+@mistake(
     "out-proj-not-transposed",
     caught_by="output",
     says=N_(
@@ -137,8 +155,8 @@ def parts_of_each_head(query, key, value, num_heads, W_in, b_in, W_out, b_out, k
 def one_projection_for_all(
     query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
 ):
-    W, b = W_in.chunk(3)[0], b_in.chunk(3)[0]
-    q, k, v = (split(x @ W.T + b, num_heads) for x in (query, key, value))
+    W = W_in[: query.shape[-1]]
+    q, k, v = (split(x @ W.T + b, num_heads) for x, b in zip((query, key, value), b_in.chunk(3), strict=True))
     mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
     return merge(mixed) @ W_out.T + b_out, weights
 
@@ -155,16 +173,18 @@ def no_projection_in(query, key, value, num_heads, W_in, b_in, W_out, b_out, key
 
 
 @mistake(
-    "first-head-for-all",
+    "every-third-row",
     caught_by="weights",
     says=N_(
-        "All of your heads use the first head's queries and keys, so that their pictures are the same. Each has d "
-        "rows of its own in the projections."
+        "The rows of in_proj_weight are dealt out in turn: query, key, value, query, … For example, a reshape to "
+        "(E, 3, E). They lie in three blocks: E rows for the queries, then E for the keys, then E for the values."
     ),
 )
-def first_head_for_all(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
-    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
-    q, k = q[:, :1].expand(q.shape), k[:, :1].expand(k.shape)
+def every_third_row(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    W_q, W_k, W_v = W_in.unflatten(0, (-1, 3)).unbind(1)
+    b_q, b_k, b_v = b_in.chunk(3)
+    q, k, v = query @ W_q.T + b_q, key @ W_k.T + b_k, value @ W_v.T + b_v
+    q, k, v = (split(x, num_heads) for x in (q, k, v))
     mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
     return merge(mixed) @ W_out.T + b_out, weights
 
@@ -192,19 +212,6 @@ def all_from_query(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_p
 )
 def values_from_key(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
     q, k, v = (split(x, num_heads) for x in project(query, key, key, W_in, b_in))
-    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
-    return merge(mixed) @ W_out.T + b_out, weights
-
-
-@mistake(
-    "keys-from-value",
-    caught_by="cross_attention",
-    says=N_(
-        "You project `value` where `key` is meant: the keys decide who is looked at, the values are what is taken away."
-    ),
-)
-def keys_from_value(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
-    q, k, v = (split(x, num_heads) for x in project(query, value, value, W_in, b_in))
     mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
     return merge(mixed) @ W_out.T + b_out, weights
 
@@ -265,6 +272,55 @@ def no_bias_for_values(query, key, value, num_heads, W_in, b_in, W_out, b_out, k
     q, k, v = (split(x, num_heads) for x in (q, k, v))
     mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
     return merge(mixed) @ W_out.T + b_out, weights
+
+
+@mistake(
+    "no-bias-for-queries",
+    caught_by="biases",
+    says=N_("Your queries get no bias: the first third of in_proj_bias is theirs."),
+)
+def no_bias_for_queries(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    W_q, W_k, W_v = W_in.chunk(3)
+    _, b_k, b_v = b_in.chunk(3)
+    q, k, v = query @ W_q.T, key @ W_k.T + b_k, value @ W_v.T + b_v
+    q, k, v = (split(x, num_heads) for x in (q, k, v))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights
+
+
+@mistake(
+    "biases-of-keys-and-values-exchanged",
+    caught_by="parity",
+    says=N_(
+        "Your values get the bias of the keys (and the keys that of the values, which changes nothing). "
+        "in_proj_bias is cut in the same order as in_proj_weight: queries, keys, values."
+    ),
+)
+def biases_of_keys_and_values_exchanged(
+    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
+):
+    W_q, W_k, W_v = W_in.chunk(3)
+    b_q, b_v, b_k = b_in.chunk(3)
+    q, k, v = query @ W_q.T + b_q, key @ W_k.T + b_k, value @ W_v.T + b_v
+    q, k, v = (split(x, num_heads) for x in (q, k, v))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights
+
+
+@mistake(
+    "bias-before-the-projection-out",
+    caught_by="biases",
+    says=N_(
+        "You add out_proj_bias before you multiply by out_proj_weight, so that the bias is projected too. It is "
+        "added last, to what the projection gives."
+    ),
+)
+def bias_before_the_projection_out(
+    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
+):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return (merge(mixed) + b_out) @ W_out.T, weights
 
 
 @mistake(
@@ -335,6 +391,23 @@ def interleaved_heads(query, key, value, num_heads, W_in, b_in, W_out, b_out, ke
 
 
 @mistake(
+    "interleaved-heads-merged-as-blocks",
+    caught_by="weights",
+    says=N_(
+        "Each of your heads gets every H-th feature, like cards that are dealt, for example by a cut into (d, H) "
+        "instead of (H, d); they are then merged as blocks. A head is a block of d neighbours."
+    ),
+)
+def interleaved_heads_merged_as_blocks(
+    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
+):
+    q, k, v = project(query, key, value, W_in, b_in)
+    q, k, v = (x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2) for x in (q, k, v))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights
+
+
+@mistake(
     "attention-over-heads",
     caught_by="weights_shape",
     says=N_(
@@ -385,7 +458,8 @@ def one_head_for_the_projection(
     "not-merged",
     caught_by="shapes",
     says=N_(
-        "Your heads go into the projection out one by one, as (B, H, T, d). They are put side by side first: (B, T, E)."
+        "What you multiply by out_proj_weight is d numbers wide, not E. For example, the heads go in one by one, "
+        "or one below the other. They are put side by side first: (B, T, E)."
     ),
 )
 def not_merged(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -408,25 +482,6 @@ def no_projection_out(query, key, value, num_heads, W_in, b_in, W_out, b_out, ke
     return merge(mixed), weights
 
 
-@mistake(
-    "batch-first-forgotten",
-    caught_by="weights_shape",
-    says=N_(
-        "You take the first axis for the words, as nn.MultiheadAttention does without batch_first=True: the "
-        "sentences of a batch look at one another."
-    ),
-)
-def batch_first_forgotten(
-    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
-):
-    query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
-    scores = scaled_scores(q, k)
-    weights = F.softmax(scores, dim=-1)
-    output = merge(weights @ v) @ W_out.T + b_out
-    return output.transpose(0, 1), weights
-
-
 # The weights that come back
 
 
@@ -445,14 +500,17 @@ def weights_averaged(query, key, value, num_heads, W_in, b_in, W_out, b_out, key
 
 
 @mistake(
-    "weights-summed",
-    caught_by="weights_shape",
-    says=N_("You add the weights up over the heads, so that rows sum to H. Here each head's own are due."),
+    "mixed-by-columns",
+    caught_by="output",
+    says=N_(
+        "Your output is made with the weights turned round: each key collects from the queries. The rows of the "
+        "weights belong to the queries, so weights @ values takes them as they are."
+    ),
 )
-def weights_summed(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+def mixed_by_columns(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
     q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
-    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
-    return merge(mixed) @ W_out.T + b_out, weights.sum(1)
+    _, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(weights.mT @ v) @ W_out.T + b_out, weights
 
 
 @mistake(
@@ -471,8 +529,24 @@ def weights_with_batch_and_heads_in_one(
 
 
 @mistake(
+    "weights-with-heads-first",
+    caught_by="weights_shape",
+    says=N_(
+        "Your weights are (H, B, Tq, Tk): the heads stand before the sentences. For example, torch.stack puts the"
+        " new axis in front unless it is told where. The batch comes first: (B, H, Tq, Tk)."
+    ),
+)
+def weights_with_heads_first(
+    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
+):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights.transpose(0, 1)
+
+
+@mistake(
     "output-alone",
-    caught_by="shapes",
+    caught_by="results",
     says=N_("You return the output alone. The weights are due as well: (output, weights)."),
 )
 def output_alone(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -483,7 +557,7 @@ def output_alone(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_pad
 
 @mistake(
     "results-swapped",
-    caught_by="shapes",
+    caught_by="results",
     says=N_("You return (weights, output). The order is (output, weights)."),
 )
 def results_swapped(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -644,6 +718,18 @@ def padding_inverted(query, key, value, num_heads, W_in, b_in, W_out, b_out, key
 
 
 @mistake(
+    "attn-mask-inverted",
+    caught_by="attn_mask",
+    says=N_("You read attn_mask the other way round: True stands where a query may not look."),
+)
+def attn_mask_inverted(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    scores = scaled_scores(q, k)
+    weights = masked_softmax(scores, union(scores, key_padding_mask, None if attn_mask is None else ~attn_mask))
+    return merge(weights @ v) @ W_out.T + b_out, weights
+
+
+@mistake(
     "masks-ignored",
     caught_by="padded_keys",
     says=N_("You use neither of the two masks: every query looks at every key."),
@@ -696,6 +782,24 @@ def and_instead_of_or(query, key, value, num_heads, W_in, b_in, W_out, b_out, ke
 
 
 @mistake(
+    "and-with-nothing",
+    caught_by="attn_mask",
+    says=N_(
+        "attn_mask forbids only what the padding forbids too (&), and nothing at all where there is no "
+        "key_padding_mask. A key is out as soon as either mask says so (|)."
+    ),
+)
+def and_with_nothing(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    scores = scaled_scores(q, k)
+    forbidden = union(scores, key_padding_mask, None)
+    if attn_mask is not None:
+        forbidden = forbidden & attn_mask
+    weights = masked_softmax(scores, forbidden)
+    return merge(weights @ v) @ W_out.T + b_out, weights
+
+
+@mistake(
     "padding-along-queries",
     caught_by="padded_keys",
     says=N_(
@@ -739,8 +843,9 @@ def padding_without_new_axes(
     "padding-along-heads",
     caught_by="padded_keys",
     says=N_(
-        "You give the (B, Tk) mask one new axis, and (B, H, Tq, Tk) scores want two. Axes are matched from the "
-        "right, so that sentence b's row lands on head b."
+        "Sentence b's row of key_padding_mask lands on head b, of all sentences. Axes are matched from the right,"
+        " and (B, H, Tq, Tk) scores have two between the mask's B and its Tk: each needs an axis of size 1 in its"
+        " place. When B = H, nothing complains."
     ),
 )
 def padding_along_heads(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -821,6 +926,37 @@ def scores_set_to_zero(query, key, value, num_heads, W_in, b_in, W_out, b_out, k
 
 
 @mistake(
+    "fill-not-low-enough",
+    caught_by="padded_keys",
+    says=N_(
+        "Forbidden keys keep a little weight, and where all allowed scores are below -100 they get nearly "
+        "everything. For example, forbidden scores are set to -100: that is not low enough, since a score may "
+        "well be lower."
+    ),
+)
+def fill_not_low_enough(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    scores = scaled_scores(q, k)
+    weights = F.softmax(scores.masked_fill(union(scores, key_padding_mask, attn_mask), -100.0), dim=-1)
+    return merge(weights @ v) @ W_out.T + b_out, weights
+
+
+@mistake(
+    "infinity-times-zero",
+    caught_by="weights",
+    says=N_(
+        "All your weights are NaN, with masks and without. For example, a table of bans times minus infinity: "
+        "wherever nothing is forbidden that is 0 times infinity, which is NaN."
+    ),
+)
+def infinity_times_zero(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    scores = scaled_scores(q, k)
+    weights = F.softmax(scores + union(scores, key_padding_mask, attn_mask) * float("-inf"), dim=-1)
+    return merge(weights @ v) @ W_out.T + b_out, weights
+
+
+@mistake(
     "masked-after-softmax",
     caught_by="rows_sum_to_one",
     says=N_(
@@ -870,22 +1006,6 @@ def penalty_that_loses_to_large_scores(
     weights = F.softmax(scores - 1e4 * forbidden.to(scores.dtype), dim=-1)
     weights = weights * ~forbidden.all(-1, keepdim=True)
     return merge(weights @ v) @ W_out.T + b_out, weights
-
-
-@mistake(
-    "output-from-unmasked-weights",
-    caught_by="output",
-    says=N_(
-        "You return masked weights, but make the output with weights that know of no mask: the padding is still in it."
-    ),
-)
-def output_from_unmasked_weights(
-    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
-):
-    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
-    scores = scaled_scores(q, k)
-    weights = masked_softmax(scores, union(scores, key_padding_mask, attn_mask))
-    return merge(F.softmax(scores, dim=-1) @ v) @ W_out.T + b_out, weights
 
 
 @mistake(
@@ -941,8 +1061,8 @@ def nan_rows(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding
     "uniform-rows",
     caught_by="empty_rows",
     says=N_(
-        "A query with no allowed key shares itself out evenly among forbidden ones: if all scores are -1e9, none is "
-        "lower than another. It should get zero weights."
+        "A query with no allowed key shares itself out evenly among forbidden ones. For example, if all of its "
+        "scores are set to the same low number, none is lower than another. It should get zero weights."
     ),
 )
 def uniform_rows(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -957,8 +1077,9 @@ def uniform_rows(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_pad
     "penalty-on-whole-rows",
     caught_by="empty_rows",
     says=N_(
-        "You add -1e9 to forbidden scores. Where all keys of a query are forbidden, all of them sink alike, and the "
-        "softmax is as if nothing were masked: it should be zero weights."
+        "A query with no allowed key looks as if nothing were masked, and bfloat16 inputs end in an error. For "
+        "example, ban * -1e9 is added to the scores: where all of them sink alike, they differ as before, and a "
+        "bool tensor times a number is float32."
     ),
 )
 def penalty_on_whole_rows(
@@ -966,8 +1087,8 @@ def penalty_on_whole_rows(
 ):
     q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
     scores = scaled_scores(q, k)
-    penalty = -1e9 * union(scores, key_padding_mask, attn_mask).to(scores.dtype)
-    weights = F.softmax(scores + penalty, dim=-1)
+    scores = scores + union(scores, key_padding_mask, attn_mask) * -1e9
+    weights = F.softmax(scores, dim=-1)
     return merge(weights @ v) @ W_out.T + b_out, weights
 
 
@@ -1047,8 +1168,8 @@ def float32_mask(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_pad
     "float32-zeros",
     caught_by="dtypes",
     says=N_(
-        "You write the heads into new zeros that are float32 whatever the inputs are. Make them with the dtype and "
-        "device of an input."
+        "What goes into the projection out is float32 whatever the inputs are. For example, the heads are written"
+        " into a new tensor (torch.zeros, torch.empty) without a dtype: give it the dtype and device of an input."
     ),
 )
 def float32_zeros(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
@@ -1057,24 +1178,6 @@ def float32_zeros(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_pa
     merged = torch.zeros(query.shape)
     merged[...] = merge(mixed)
     return merged @ W_out.T + b_out, weights
-
-
-@mistake(
-    "padding-cleared-in-place",
-    caught_by="hygiene",
-    says=N_(
-        "You write zeros into value where the padding is, and into the caller's value with it. Weights of 0 are enough."
-    ),
-)
-def padding_cleared_in_place(
-    query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None
-):
-    if key_padding_mask is not None:
-        with torch.no_grad():
-            value[key_padding_mask] = 0
-    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
-    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
-    return merge(mixed) @ W_out.T + b_out, weights
 
 
 @mistake(
@@ -1107,7 +1210,8 @@ def dropout(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_
     "detached-weights",
     caught_by="parity",
     says=N_(
-        "The weights that you return are detached, while the output is not: a loss on the weights teaches nothing."
+        "The weights that you return are cut off from the graph (detach, .data, a copy), while the output is not:"
+        " a loss on the weights teaches nothing."
     ),
 )
 def detached_weights(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):

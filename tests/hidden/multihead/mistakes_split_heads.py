@@ -28,15 +28,16 @@ def view_without_transposing(x, num_heads):
 
 
 @mistake(
-    "words-at-the-end",
+    "exchanged-too-early",
     caught_by="words",
     says=N_(
-        "You cut (B, T, E) into (B, H, E/H, T) and exchange the last two axes. Only the last axis is to be cut: what "
-        "stood beside what in x is mixed up."
+        "You exchange words and features before you cut (B, E, T) into (B, H, T, E/H). The shape is right, but a "
+        "head then holds whole columns of x, one number of every word after the other. Cut the last axis of x "
+        "alone, and then exchange two axes."
     ),
 )
-def words_at_the_end(x, num_heads):
-    return x.reshape(x.shape[0], num_heads, width_of(x, num_heads), x.shape[1]).transpose(2, 3)
+def exchanged_too_early(x, num_heads):
+    return x.transpose(1, 2).reshape(x.shape[0], num_heads, x.shape[1], width_of(x, num_heads))
 
 
 @mistake(
@@ -49,25 +50,6 @@ def words_at_the_end(x, num_heads):
 )
 def interleaved(x, num_heads):
     return x.reshape(*x.shape[:2], width_of(x, num_heads), num_heads).permute(0, 3, 1, 2)
-
-
-@mistake(
-    "same-block-for-all",
-    caught_by="blocks",
-    says=N_("All of your heads hold the same features, the first ones. Head h begins at feature h·E/H."),
-)
-def same_block_for_all(x, num_heads):
-    return torch.stack([x[..., : width_of(x, num_heads)]] * num_heads, dim=1)
-
-
-@mistake(
-    "overlapping-blocks",
-    caught_by="blocks",
-    says=N_("Your head h begins at feature h, so that heads overlap. It begins at h·E/H."),
-)
-def overlapping_blocks(x, num_heads):
-    d = width_of(x, num_heads)
-    return torch.stack([x[..., h : h + d] for h in range(num_heads)], dim=1)
 
 
 # The shape
@@ -122,18 +104,6 @@ def batch_and_heads_in_one(x, num_heads):
 
 
 @mistake(
-    "view-with-batch-and-heads-in-one",
-    caught_by="axes",
-    says=N_(
-        "You cut (B, T, E) straight into (B·H, T, E/H). Each head then holds the first words, not the first features "
-        "of every word; and the batch and the heads need an axis each."
-    ),
-)
-def view_with_batch_and_heads_in_one(x, num_heads):
-    return x.reshape(x.shape[0] * num_heads, x.shape[1], width_of(x, num_heads))
-
-
-@mistake(
     "number-for-width",
     caught_by="order",
     says=N_("You make E/H heads of width H: num_heads is how many there are, not how wide each one is."),
@@ -156,32 +126,12 @@ def words_shared_out(x, num_heads):
 
 
 @mistake(
-    "everything-for-all",
-    caught_by="axes",
-    says=N_("Each of your heads gets all E features. They are shared out: each head gets E/H of them."),
-)
-def everything_for_all(x, num_heads):
-    width_of(x, num_heads)
-    return x.unsqueeze(1).repeat(1, num_heads, 1, 1)
-
-
-@mistake(
     "list-of-heads",
     caught_by="axes",
     says=N_("You return a list of heads. One tensor is due, with an axis for them: stack them."),
 )
 def list_of_heads(x, num_heads):
     return x.split(width_of(x, num_heads), dim=-1)
-
-
-@mistake(
-    "numpy-result",
-    caught_by="axes",
-    says=N_("You return a numpy array. A tensor is due."),
-)
-def numpy_result(x, num_heads):
-    heads = x.reshape(*x.shape[:2], num_heads, width_of(x, num_heads)).transpose(1, 2)
-    return heads.detach().float().numpy()
 
 
 @mistake(
@@ -222,6 +172,20 @@ def error_not_raised(x, num_heads):
 
 
 @mistake(
+    "error-returned",
+    caught_by="uneven",
+    says=N_(
+        "Where the heads don't come out even, you hand the ValueError over with return, as if it were a result. "
+        "return hands it over, raise throws it: only then the caller is stopped."
+    ),
+)
+def error_returned(x, num_heads):
+    if x.shape[-1] % num_heads != 0:
+        return ValueError("num_heads must divide the embedding")
+    return x.reshape(*x.shape[:2], num_heads, x.shape[-1] // num_heads).transpose(1, 2)
+
+
+@mistake(
     "error-left-to-torch",
     caught_by="value_error",
     says=N_(
@@ -231,6 +195,19 @@ def error_not_raised(x, num_heads):
 )
 def error_left_to_torch(x, num_heads):
     return x.reshape(*x.shape[:2], num_heads, x.shape[-1] // num_heads).transpose(1, 2)
+
+
+@mistake(
+    "error-left-to-stack",
+    caught_by="value_error",
+    says=N_(
+        "Where the heads don't come out even, your pieces are of unequal width, and it is left to torch to notice"
+        " when they are put together: a RuntimeError about sizes. Check it yourself, and raise a ValueError that "
+        "says what the caller did wrong."
+    ),
+)
+def error_left_to_stack(x, num_heads):
+    return torch.stack(x.chunk(num_heads, dim=-1), dim=1)
 
 
 # Sizes, types, gradients, inputs
@@ -252,7 +229,8 @@ def squeezed(x, num_heads):
     "float32-zeros",
     caught_by="dtypes",
     says=N_(
-        "You write the heads into new zeros that are float32 whatever x is. Make them with the dtype and device of x."
+        "Your heads are float32 whatever x is. For example, they are written into a new tensor (torch.zeros, "
+        "torch.empty) without a dtype: give it the dtype and device of x."
     ),
 )
 def float32_zeros(x, num_heads):

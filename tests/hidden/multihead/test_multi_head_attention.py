@@ -8,9 +8,12 @@ The checks are cut so that one slip costs what it is worth, and is told once:
   the same shift of the projected inputs does;
 - where forbidden weights are zero is asked apart from their values; weights that are averaged over the heads, or
   lie in another shape, lose the check on shapes and those that need each head alone;
+- results in another order are told by their shapes, and paid for once; where no weights come back, masks are judged
+  by the output;
 - that queries, keys and values may come from two sentences is one check, and that each of them counts, without which
   dtypes and batches say nothing; elsewhere it is self-attention;
-- a query with no allowed key has checks of its own, forwards and backwards, and stands in no other;
+- a query with no allowed key has checks of its own, forwards and backwards, and stands in no other; there, a mask
+  that is read the other way round is turned round, and one that is misread is left out;
 - an answer that can't do without masks gets masks that forbid nothing, except where no mask is the question;
 - the last word has `parity`: two sentences, all parameters random, both masks, gradients of everything.
 
@@ -22,7 +25,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +35,7 @@ from torch import nn
 from autograder.messages import Message
 from autograder.suite import (
     N_,
+    CheckFailed,
     Draws,
     Student,
     StudentRaised,
@@ -56,7 +61,8 @@ MORE = 10
 """Pads that are added."""
 
 Mask = torch.Tensor | None
-Pair = tuple[torch.Tensor, torch.Tensor]
+Pair = tuple[torch.Tensor, torch.Tensor | None]
+"""Output and weights; an answer may have returned none."""
 
 
 class Case(NamedTuple):
@@ -92,7 +98,7 @@ class Case(NamedTuple):
         return {name: x for name, x in self._asdict().items() if isinstance(x, torch.Tensor) and x.is_floating_point()}
 
 
-def reference(case: Case) -> Pair:
+def reference(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and weights of torch's own module with these parameters."""
     parameters = {
         "in_proj_weight": case.in_proj_weight,
@@ -102,7 +108,9 @@ def reference(case: Case) -> Pair:
     }
     masks = {"key_padding_mask": case.key_padding_mask, "attn_mask": case.attn_mask, "average_attn_weights": False}
     module = _module(case.query.shape[-1], case.num_heads)
-    found: Pair = torch.func.functional_call(module, parameters, (case.query, case.key, case.value), masks)
+    found: tuple[torch.Tensor, torch.Tensor] = torch.func.functional_call(
+        module, parameters, (case.query, case.key, case.value), masks
+    )
     return found
 
 
@@ -177,21 +185,22 @@ def padded(rng: Draws) -> Case:
     return draw(rng).without_biases()._replace(key_padding_mask=padding(rng, 1, 2, 3, tk=T))
 
 
-def attend(student: Student, case: Case, *, exactly: bool = True) -> Pair:
+def attend(student: Student, case: Case, *, exactly: bool = True, read: Reader | None = None) -> Pair:
     """The student's output, of the right shape, and weights, of any. Copies are passed: a change does not pile up.
 
     Args:
         exactly: float64 is due, or float32 where the function can't take float64; else what the case holds.
+        read: how to look at what came back; `unpack` if None.
     """
     try:
-        return as_called(student, case, exactly=exactly)
+        return as_called(student, case, exactly=exactly, read=read)
     except StudentRaised as raised:
         b, t, tk = forbidden_by(case).shape
         nothing = case._replace(
             key_padding_mask=_or_zeros(case.key_padding_mask, b, tk), attn_mask=_or_zeros(case.attn_mask, t, tk)
         )
         try:
-            return as_called(student, nothing, exactly=exactly)
+            return as_called(student, nothing, exactly=exactly, read=read)
         except StudentRaised:
             raise raised from None
 
@@ -213,9 +222,9 @@ def _or_zeros(mask: Mask, *shape: int) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.bool) if mask is None else mask
 
 
-def as_called(student: Student, case: Case, *, exactly: bool = True) -> Pair:
+def as_called(student: Student, case: Case, *, exactly: bool = True, read: Reader | None = None) -> Pair:
     """As `attend`; masks that are None are left out, also where the function can't do without."""
-    return unpack((ask_exactly if exactly else ask)(student, *arguments(case)), case)
+    return (read or unpack)((ask_exactly if exactly else ask)(student, *arguments(case)), case)
 
 
 def arguments(case: Case) -> Case | tuple[Any, ...]:
@@ -223,12 +232,28 @@ def arguments(case: Case) -> Case | tuple[Any, ...]:
     return case if case.attn_mask is not None else case[:9] if case.key_padding_mask is not None else case[:8]
 
 
+Reader = Callable[[Any, Case], Pair]
+
+
 def unpack(value: Any, case: Case) -> Pair:
-    """Output and weights. Two that changed places are told; the shape of the weights is another check's business."""
+    """The output, wherever it stands, and the first other tensor, if there is one: `in_order` is asked once."""
+    parts = list(value) if isinstance(value, list | tuple) else [value]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor) and not part.is_complex()]
+    outputs = [part for part in tensors if tuple(part.shape) == tuple(case.query.shape)]
+    if not outputs:
+        return in_order(value, case)
+    weights = [part for part in tensors if part is not outputs[0]]
+    return outputs[0], weights[0] if weights else None
+
+
+def in_order(value: Any, case: Case) -> Pair:
+    """Two results, the output first. The shape of the weights is another check's business."""
     due = tuple(case.query.shape)
     pair = results(value, output=None, weights=None)
     if tuple(pair[0].shape) != due:
-        pair = results(value, output=due, weights=weights_shape(case))
+        # Two that changed places are told by both shapes; an output that is wrong is told by its own.
+        swapped = tuple(pair[1].shape) == due
+        pair = results(value, output=due, weights=tuple(pair[0].shape) if swapped else None)
     return pair[0], pair[1]
 
 
@@ -237,9 +262,13 @@ def weights_shape(case: Case) -> tuple[int, int, int, int]:
     return len(case.query), case.num_heads, case.query.shape[1], case.key.shape[1]
 
 
-def heads_of(weights: torch.Tensor, case: Case) -> torch.Tensor:
+def heads_of(weights: torch.Tensor | None, case: Case) -> torch.Tensor:
     """(B, H, Tq, Tk), or (B, 1, Tq, Tk) where the heads were averaged or added."""
     b, heads, t, tk = weights_shape(case)
+    if weights is None:
+        fail(N_("your function returns no weights beside the output"), says_all=True)
+    if b != heads and tuple(weights.shape) == (heads, b, t, tk):
+        return weights.transpose(0, 1)
     if tuple(weights.shape) == (b, t, tk):
         return weights.unsqueeze(1)
     if tuple(weights.shape) == (b * heads, t, tk):
@@ -248,28 +277,46 @@ def heads_of(weights: torch.Tensor, case: Case) -> torch.Tensor:
     return weights
 
 
-def attend_by_head(student: Student, case: Case) -> Pair:
+def attend_by_head(student: Student, case: Case, *, exactly: bool = True) -> Pair:
     """As `attend`, with weights as `heads_of` has them."""
-    output, weights = attend(student, case)
-    return output, heads_of(weights, case)
+    return _by_head(attend(student, case, exactly=exactly), case)
 
 
-def expect_pattern(weights: torch.Tensor, case: Case, why: str) -> None:
-    """Weights are exactly zero at forbidden keys, and at no others.
+def heads_lead(student: Student, rng: Draws) -> bool:
+    """Whether weights come back as (H, B, Tq, Tk), which can't be seen where B = H."""
+    case = draw(rng)
+    b, heads, t, tk = weights_shape(case)
+    _, weights = attend(student, case)
+    return weights is not None and tuple(weights.shape) == (heads, b, t, tk)
+
+
+def expect_pattern(pair: Pair, case: Case, why: str, *, heads_first: bool = False, saturated: bool = False) -> None:
+    """Weights are exactly zero at forbidden keys, and at no others. Without weights, the output must be right.
 
     Args:
-        weights: the student's, for scores that are not saturated.
-        case: what they were made from.
+        pair: the student's.
+        case: what it was made from.
         why: the sentence for a forbidden key that has a weight.
+        heads_first: whether the weights of this answer are (H, B, Tq, Tk).
+        saturated: an allowed key may be left with nothing.
     """
+    output, weights = pair
+    if weights is None:
+        empty = forbidden_by(case).all(-1, keepdim=True)
+        seen, wanted = (x.double().masked_fill(empty, 0) for x in (output, reference(case)[0]))
+        expect_close(seen, wanted, N_("output under this mask"), OUTPUT_AXES)
+        return
+    if heads_first and len(case.query) == case.num_heads:
+        weights = weights.transpose(0, 1)
     weights = heads_of(weights, case)
     expect_finite(weights, WEIGHTS, WEIGHT_AXES)
     forbidden = forbidden_by(case).unsqueeze(1).expand(weights.shape)
-    leaks, lost = forbidden & (weights != 0), ~forbidden & (weights == 0)
+    leaks, lost = forbidden & (weights != 0), ~forbidden & (weights == 0) & (not saturated)
     for wrong, says in ((leaks, why), (lost, ALLOWED)):
         places = wrong.nonzero()
         if len(places):
-            b, head, query, key = places[0].tolist()
+            # The largest leak, in the order of places where there are several.
+            b, head, query, key = places[int(weights[wrong].argmax())].tolist()
             seen = f"{float(weights[b, head, query, key]):.3g}"
             fail(says, b=b, head=head, query=query, key=key, seen=seen, count=len(places), total=int(forbidden.sum()))
 
@@ -297,16 +344,27 @@ EMPTY = N_(
 
 @check(
     points=0.5,
-    title=N_("The output comes back first, of the shape of the query, and the weights second"),
+    title=N_("An output of the shape of the query comes back: (B, Tq, E)"),
     hint=N_(
         "Print the shape after each step: project, split, attend, merge, project. Where does it stop being what you "
         "expect?"
     ),
 )
 def test_shapes(student: Student, rng: Draws) -> None:
-    # Equal sizes first: there nearly every slip runs, and shows which one it is.
-    attend(student, draw_equal(rng))
+    # With equal sizes nearly every slip runs, and shows which one it is; what is told are sizes that differ.
+    with contextlib.suppress(CheckFailed, StudentRaised):
+        attend(student, draw_equal(rng))
     attend(student, draw(rng))
+
+
+@check(
+    points=1,
+    title=N_("Two results come back: the output first, the weights second"),
+    hint=N_("Look at your last line: what does it hand over, and in which order?"),
+    needs="shapes",
+)
+def test_results(student: Student, rng: Draws) -> None:
+    attend(student, draw(rng), read=in_order)
 
 
 @check(
@@ -320,15 +378,16 @@ def test_shapes(student: Student, rng: Draws) -> None:
 )
 def test_weights_shape(student: Student, rng: Draws) -> None:
     case = draw(rng)
-    expect_shape(attend(student, case)[1], weights_shape(case), WEIGHTS)
+    _, weights = attend(student, case)
+    expect_shape(weights if weights is not None else heads_of(None, case), weights_shape(case), WEIGHTS)
 
 
 @check(
     points=1.5,
     title=N_("The weights of each head are right, without masks and biases"),
     hint=N_(
-        "Which rows of in_proj_weight make the queries, and which of them belong to head 0? How many products does a "
-        "score of one head add up?"
+        "How many products does a score of one head add up, and what is it divided by? Which rows of in_proj_weight "
+        "make the queries, and which of them belong to head 0?"
     ),
     needs="weights_shape",
 )
@@ -353,7 +412,7 @@ def test_rows_sum_to_one(student: Student, rng: Draws) -> None:
 
 
 @check(
-    points=1.5,
+    points=1,
     title=N_("The output is what your weights make of the values, put side by side and projected"),
     hint=N_(
         "Take the weights that you return as given. Which rows of in_proj_weight make the values, how do the heads "
@@ -369,9 +428,17 @@ def test_output(student: Student, rng: Draws) -> None:
         # Weights that are wrong were paid for elsewhere: what counts here is what is done with them.
         if not torch.allclose(output.double(), expected, rtol=1e-5, atol=1e-5):
             what = OUTPUT
-            if tuple(weights.shape) == weights_shape(case) and weights.isfinite().all() and weights.any():
+            if _can_judge(weights, case):
+                assert weights is not None
                 what, expected = N_("output (against your own weights)"), attended(weights.double(), case)
             expect_close(output, expected, what, OUTPUT_AXES)
+
+
+def _can_judge(weights: torch.Tensor | None, case: Case) -> bool:
+    """Whether the output can be compared with what these weights make."""
+    if weights is None or tuple(weights.shape) != weights_shape(case):
+        return False
+    return bool(weights.isfinite().all() and weights.any())
 
 
 @check(
@@ -405,16 +472,18 @@ def _mirror(rng: Draws, width: int) -> torch.Tensor:
     return torch.eye(width, dtype=u.dtype) - 2 * torch.outer(u, u)
 
 
-def _expect_pair(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], says: str, **args: Any) -> None:
+def _expect_pair(found: Pair, expected: Pair, says: str, **args: Any) -> None:
     for name, axes, seen, wanted in zip(
         (WEIGHTS, OUTPUT), (WEIGHT_AXES, OUTPUT_AXES), reversed(found), reversed(expected), strict=True
     ):
+        if seen is None or wanted is None:
+            continue
         axes = axes if seen.dim() == len(axes) + 1 else ()
         expect_close(seen, wanted.detach(), Message(says, {"name": Message(name), **args}), axes)
 
 
 @check(
-    points=1,
+    points=0.5,
     title=N_("Query, key and value each have their own part, and may come from two sentences"),
     hint=N_(
         "Call it with a query of 2 words and another sentence of 3 words as key and value. Which of the three decides "
@@ -425,14 +494,18 @@ def _expect_pair(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
 def test_cross_attention(student: Student, rng: Draws) -> None:
     case = draw_cross(rng)
     output, weights = attend_by_head(student, case)
+    expect_finite(output, OUTPUT, OUTPUT_AXES)
     other_output, other_weights = attend_by_head(student, case._replace(value=rng.normal(*case.value.shape)))
-    if _apart(weights, other_weights):
+    if weights is not None and other_weights is not None and _apart(weights, other_weights):
         fail(N_("other numbers in value change your weights, though it is query and key that decide them"))
     if not _apart(output, other_output):
         fail(N_("other numbers in value do not change your output, though it is made of them"))
-    _, other_weights = attend_by_head(student, case._replace(key=rng.normal(*case.key.shape)))
-    if not _apart(weights, other_weights):
-        fail(N_("other numbers in key do not change your weights"))
+    other_output, other_weights = attend_by_head(student, case._replace(key=rng.normal(*case.key.shape)))
+    if weights is not None and other_weights is not None:
+        if not _apart(weights, other_weights):
+            fail(N_("other numbers in key do not change your weights"))
+    elif not _apart(output, other_output):
+        fail(N_("other numbers in key do not change your output"))
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -449,13 +522,38 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
     needs="shapes",
 )
 def test_padded_keys(student: Student, rng: Draws) -> None:
-    for case in (
-        draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, tk=4)),
-        draw(rng, t=5, heads=3)._replace(key_padding_mask=scattered(rng, B, 5).roll(1, 0)),  # B = H, gaps inside
-        padded(rng),
+    heads_first = heads_lead(student, rng)
+    for case, saturated in (
+        (_below_minus_100(rng), True),
+        (draw(rng, t=5, heads=3)._replace(key_padding_mask=scattered(rng, B, 5).roll(1, 0)), False),  # B = H, with gaps
+        (padded(rng), False),
     ):
         case = case.without_biases()
-        expect_pattern(attend(student, case)[1], case, PADDED)
+        expect_pattern(attend(student, case), case, PADDED, heads_first=heads_first, saturated=saturated)
+
+
+def _below_minus_100(rng: Draws) -> Case:
+    """All sizes are 4, and some query likes none of its allowed keys: for a score of -100, that padding wins."""
+    while True:
+        case = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, tk=4)).without_biases()
+        scores = _scores(case)
+        factor = 300 / float(scores.abs().max())
+        best = (scores * factor).masked_fill(forbidden_by(case).unsqueeze(1), -math.inf).amax(-1)
+        if (best < -110).any():
+            return _sharper(case, factor)
+
+
+def _scores(case: Case) -> torch.Tensor:
+    """(B, H, Tq, Tk), for biases of zero."""
+    projections = zip((case.query, case.key), case.in_proj_weight.chunk(3)[:2], strict=True)
+    query, key = ((x @ W.T).unflatten(-1, (case.num_heads, -1)).transpose(1, 2) for x, W in projections)
+    return query @ key.mT / math.sqrt(query.shape[-1])
+
+
+def _sharper(case: Case, factor: float) -> Case:
+    """The same with all scores times a factor."""
+    W_q, W_k, W_v = case.in_proj_weight.chunk(3)
+    return case._replace(in_proj_weight=torch.cat([W_q * factor, W_k, W_v]))
 
 
 @check(
@@ -465,12 +563,13 @@ def test_padded_keys(student: Student, rng: Draws) -> None:
     needs="shapes",
 )
 def test_attn_mask(student: Student, rng: Draws) -> None:
+    heads_first = heads_lead(student, rng)
     for case in (
         draw_equal(rng)._replace(attn_mask=causal(4)),
         draw(rng)._replace(attn_mask=scattered(rng, T, T)),
     ):
         case = case.without_biases()
-        expect_pattern(attend(student, case)[1], case, HIDDEN)
+        expect_pattern(attend(student, case), case, HIDDEN, heads_first=heads_first)
 
 
 @check(
@@ -484,11 +583,11 @@ def test_attn_mask(student: Student, rng: Draws) -> None:
 )
 def test_both_masks(student: Student, rng: Draws) -> None:
     equal = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, tk=4), attn_mask=causal(4))
-    expect_pattern(attend(student, equal)[1], equal, EITHER)
+    expect_pattern(attend(student, equal), equal, EITHER, heads_first=heads_lead(student, rng))
     case = draw(rng, t=5)._replace(key_padding_mask=padding(rng, 2, 3, 4, tk=5), attn_mask=scattered(rng, 5, 5))
     names = {"attn_mask": case.attn_mask, "key_padding_mask": case.key_padding_mask}
     by_name = unpack(ask_exactly(student, *case[:8], **names), case)
-    expect_pattern(by_name[1], case, EITHER)
+    expect_pattern(by_name, case, EITHER)
 
 
 @check(
@@ -517,7 +616,8 @@ def test_more_padding(student: Student, rng: Draws) -> None:
     longer = torch.cat([pads, torch.ones(B, MORE, dtype=torch.bool)], dim=1)
     more = case.with_self(torch.cat([x, rng.normal(B, MORE, x.shape[-1])], dim=1), key_padding_mask=longer)
     output, weights = attend_by_head(student, more)
-    _expect_words_equal((output[:, :T], weights[..., :T, :T]), before, pads, limit, TEN_MORE)
+    kept = output[:, :T], None if weights is None else weights[..., :T, :T]
+    _expect_words_equal(kept, before, pads, limit, TEN_MORE)
 
 
 OTHER_CONTENTS = N_("other numbers in the padding change your {what} at a word by {by}, expected no change")
@@ -527,6 +627,8 @@ TEN_MORE = N_("ten more pads change your {what} at a word by {by}, expected no c
 def _expect_words_equal(found: Pair, before: Pair, pads: torch.Tensor, limit: float, says: str) -> None:
     """At the queries that are words; what a padded query sees is nobody's business."""
     for name, seen, wanted in zip((OUTPUT, WEIGHTS), found, before, strict=True):
+        if seen is None or wanted is None:
+            continue
         expect_finite(seen, name)
         by = (seen.detach().double() - wanted.detach().double()).abs().amax(-1)
         by = by.amax(1) if name == WEIGHTS else by
@@ -542,14 +644,14 @@ def _expect_words_equal(found: Pair, before: Pair, pads: torch.Tensor, limit: fl
         "Forbid one query all of its keys. What does the softmax make of its row? And if all of its weights are 0, "
         "what is left after the projection out?"
     ),
-    needs=("padded_keys", "attn_mask"),
+    needs="shapes",
 )
 def test_empty_rows(student: Student, rng: Draws) -> None:
     due = None
-    for case in _with_empty_rows(rng):
-        output, weights = attend(student, case)
-        expect_pattern(weights, case, EMPTY)
+    for case, given in _as_read(student, rng, _with_empty_rows(rng)):
+        output, weights = attend(student, given)
         expect_finite(output, OUTPUT, OUTPUT_AXES)
+        expect_pattern((output, weights), case, EMPTY)
         due = _output_of_nothing(student, case) if due is None else due
         off = (output.double() - due).detach().abs().amax(-1) > 1e-5
         places = (off & forbidden_by(case).all(-1)).nonzero()
@@ -558,6 +660,32 @@ def test_empty_rows(student: Student, rng: Draws) -> None:
             fail(N_("your output at sentence {b}, query {query} starts with {seen}, expected the output bias, which "
                     "starts with {expected}: the query may look at no key"), b=b, query=query,
                  seen=f"{float(output[b, query, 0]):.3g}", expected=f"{float(due[0]):.3g}")  # fmt: skip
+
+
+def _as_read(student: Student, rng: Draws, cases: list[Case]) -> list[tuple[Case, Case]]:
+    """The cases whose masks the answer can read, each with the same as this answer reads it."""
+    masks = {"key_padding_mask": padding(rng, 1, 2, 3, tk=T), "attn_mask": scattered(rng, T, T)}
+    turned = {name: turn for name, mask in masks.items() if (turn := _turn(student, draw(rng), name, mask)) is not None}
+    found = []
+    for case in cases:
+        due = {name: mask for name in masks if (mask := getattr(case, name)) is not None}
+        if due.keys() <= turned.keys():
+            found.append((case, case._replace(**{name: mask ^ turned[name] for name, mask in due.items()})))
+    if not found:
+        fail(N_("this can't be asked yet: in your function neither of the two masks does what it says"), says_all=True)
+    return found
+
+
+def _turn(student: Student, case: Case, name: str, mask: torch.Tensor) -> bool | None:
+    """Whether the answer reads this mask the other way round; None if it reads something else."""
+    case = case.without_biases()._replace(**{name: mask})
+    for turn in (False, True):
+        with contextlib.suppress(CheckFailed, StudentRaised):
+            output, weights = attend(student, case._replace(**{name: mask ^ turn}))
+            # Whether a forbidden weight is 0 to the last digit is asked elsewhere.
+            expect_pattern((output, weights if weights is None else weights.round(decimals=9)), case, EMPTY)
+            return turn
+    return None
 
 
 def _output_of_nothing(student: Student, case: Case) -> torch.Tensor:
@@ -601,11 +729,11 @@ def _with_empty_rows(rng: Draws) -> list[Case]:
     needs="empty_rows",
 )
 def test_empty_rows_gradients(student: Student, rng: Draws) -> None:
-    for case in _with_empty_rows(rng)[::2]:
+    for _, case in _as_read(student, rng, _with_empty_rows(rng)):
         inputs = {name: x.detach().clone().requires_grad_() for name, x in case.floating().items()}
         case = case._replace(**inputs)
         for what, result in zip((OUTPUT, WEIGHTS), attend(student, case), strict=True):
-            if not result.requires_grad:
+            if result is None or not result.requires_grad:
                 if what == WEIGHTS:
                     continue  # what a loss on the weights does is another check's business
                 fail(N_("no gradients flow through your output: on the way from the inputs the graph is cut"))
@@ -630,7 +758,8 @@ def test_empty_rows_gradients(student: Student, rng: Draws) -> None:
 )
 def test_huge_logits(student: Student, rng: Draws) -> None:
     case, clear = _huge(rng)
-    output, weights = attend_by_head(student, case)
+    output, weights = attend(student, case)
+    weights = heads_of(weights, case)
     expect_finite(weights, N_("weights for huge scores"), WEIGHT_AXES)
     expect_finite(output, N_("output for huge scores"), OUTPUT_AXES)
     expected = reference(case)[1]
@@ -638,6 +767,7 @@ def test_huge_logits(student: Student, rng: Draws) -> None:
     expect_close(seen, expected, N_("weights for huge scores"), WEIGHT_AXES)
     output, weights = attend(student, case.to(torch.float32), exactly=False)
     expect_finite(output, N_("output for huge scores in float32"), OUTPUT_AXES)
+    weights = heads_of(weights, case)
     expect_rows_sum_to_one(weights, N_("weights for huge scores in float32"), WEIGHT_AXES, atol=1e-3)
 
 
@@ -649,10 +779,7 @@ def _huge(rng: Draws, largest: float = 1e4) -> tuple[Case, torch.Tensor]:
     """
     while True:
         case = padded(rng)
-        query, key = (
-            (case.query @ W.T).unflatten(-1, (H, D)).transpose(1, 2) for W in case.in_proj_weight.chunk(3)[:2]
-        )
-        scores = query @ key.mT / math.sqrt(D)
+        scores = _scores(case)
         factor = largest / float(scores.abs().max())
         scores = scores * factor
         allowed = scores.masked_fill(forbidden_by(case).unsqueeze(1), -math.inf)
@@ -662,8 +789,7 @@ def _huge(rng: Draws, largest: float = 1e4) -> tuple[Case, torch.Tensor]:
         # Negative, so that lowering the padded score by `largest` would not be enough.
         beaten = (lost > largest / 5) & (best[..., 0] < -largest / 250) & (scores.amax(-1) > 0.999 * largest)
         if (beaten & clear).any():
-            W_q, W_k, W_v = case.in_proj_weight.chunk(3)
-            return case._replace(in_proj_weight=torch.cat([W_q * factor, W_k, W_v])), clear
+            return _sharper(case, factor), clear
 
 
 @check(
@@ -673,7 +799,7 @@ def _huge(rng: Draws, largest: float = 1e4) -> tuple[Case, torch.Tensor]:
         "Build nn.MultiheadAttention(E, H, batch_first=True), put your four parameters into it, biases too, and "
         "compare output, weights and the gradients of everything that went in."
     ),
-    needs=("weights", "output", "biases", "cross_attention", "both_masks"),
+    needs=("results", "weights", "output", "biases", "cross_attention", "both_masks"),
 )
 def test_parity(student: Student, rng: Draws) -> None:
     alone = draw(rng)._replace(key_padding_mask=padding(rng, 2, 3, 4, tk=T), attn_mask=causal(T))
@@ -688,6 +814,7 @@ def test_parity(student: Student, rng: Draws) -> None:
 
 def _expect_parity(student: Student, case: Case, inputs: dict[str, torch.Tensor], rng: Draws) -> None:
     output, weights = attend(student, case)
+    weights = heads_of(weights, case)
     expected_output, expected_weights = reference(case)
     expect_close(weights, expected_weights, WEIGHTS, WEIGHT_AXES)
     expect_close(output, expected_output, OUTPUT, OUTPUT_AXES)
@@ -699,7 +826,7 @@ def _expect_parity(student: Student, case: Case, inputs: dict[str, torch.Tensor]
 @check(
     points=0.5,
     title=N_("float32, float64 and bfloat16 go in, and the same comes out"),
-    hint=N_("Does one of your steps make a new tensor, for a mask or for zeros? Which dtype does it get?"),
+    hint=N_("Print the dtype after each step. Which one makes a new tensor, or converts one, and to what?"),
     needs="cross_attention",
 )
 def test_dtypes(student: Student, rng: Draws) -> None:
@@ -708,9 +835,10 @@ def test_dtypes(student: Student, rng: Draws) -> None:
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         found[dtype] = output, weights = attend(student, case.to(dtype), exactly=False)
         expect_dtype(output, dtype, OUTPUT)
-        expect_dtype(weights, dtype, WEIGHTS)
         expect_finite(output, OUTPUT, OUTPUT_AXES)
-        expect_finite(weights, WEIGHTS)
+        if weights is not None:
+            expect_dtype(weights, dtype, WEIGHTS)
+            expect_finite(weights, WEIGHTS)
     # Whether the numbers are right is said above: here, that they are the same.
     _expect_pair(found[torch.float32], exact, N_("{name} in float32"))
 
@@ -725,26 +853,37 @@ def test_dtypes(student: Student, rng: Draws) -> None:
     needs="cross_attention",
 )
 def test_batches(student: Student, rng: Draws) -> None:
-    case, (output, weights) = attend_as_far(student, padded(rng).to(torch.float32))
-    x, pads = case.query, case.key_padding_mask
-    weights = heads_of(weights, case)
+    case, found = attend_as_far(student, padded(rng).to(torch.float32))
+    x, pads, whole = case.query, case.key_padding_mask, _by_head(found, case)
     for b in range(B):
         one = slice(b, b + 1)
         alone = case.with_self(x[one], key_padding_mask=None if pads is None else pads[one])
-        _expect_same(student, alone, (output[one], weights[one]), N_("{name} for sentence {b} fed alone"), b=b)
+        _expect_same(
+            student, alone, _part(whole, operator.itemgetter(one)), N_("{name} for sentence {b} fed alone"), b=b
+        )
     moved = case.with_self(x.roll(1, 0), key_padding_mask=None if pads is None else pads.roll(1, 0))
-    _expect_same(student, moved, (output.roll(1, 0), weights.roll(1, 0)), N_("{name} for the batch in another order"))
+    _expect_same(
+        student, moved, _part(whole, lambda result: result.roll(1, 0)), N_("{name} for the batch in another order")
+    )
     by_column = Case(*(v.mT.contiguous().mT if isinstance(v, torch.Tensor) and v.dim() > 1 else v for v in case))
-    _expect_same(student, by_column, (output, weights), N_("{name} for inputs that are stored column by column"))
+    _expect_same(student, by_column, whole, N_("{name} for inputs that are stored column by column"))
     words = case.with_self(x[:, :1], key_padding_mask=None)
-    output, weights = attend(student, words, exactly=False)
-    word, first = words.with_self(x[:1, :1]), (output[:1], heads_of(weights, words)[:1])
-    _expect_same(student, word, first, N_("{name} for one sentence of one word"))
+    first = _part(attend_by_head(student, words, exactly=False), lambda result: result[:1])
+    _expect_same(student, words.with_self(x[:1, :1]), first, N_("{name} for one sentence of one word"))
+
+
+def _by_head(pair: Pair, case: Case) -> Pair:
+    output, weights = pair
+    return output, None if weights is None else heads_of(weights, case)
+
+
+def _part(pair: Pair, cut: Callable[[torch.Tensor], torch.Tensor]) -> Pair:
+    output, weights = pair
+    return cut(output), None if weights is None else cut(weights)
 
 
 def _expect_same(student: Student, case: Case, expected: Pair, says: str, **args: Any) -> None:
-    output, weights = attend(student, case, exactly=False)
-    _expect_pair((output, heads_of(weights, case)), expected, says, **args)
+    _expect_pair(attend_by_head(student, case, exactly=False), expected, says, **args)
 
 
 @check(
@@ -789,7 +928,7 @@ def _direct(student: Student, case: Case) -> Pair:
         except StudentRaised:
             raise raised from None
     # What comes back may be an input, which the next call changes.
-    return found[0].detach().clone(), found[1].detach().clone()
+    return _part(found, lambda result: result.detach().clone())
 
 
 def _expect_unchanged(student: Student) -> None:
