@@ -7,7 +7,8 @@ from autograder.suite._asking import ask, ask_exactly, with_last
 from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
 from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
 from autograder.suite._draws import Draws
-from autograder.suite._numbers import expect_same_number, number_text, one_number, same_number
+from autograder.suite._masks import causal, padding, scattered
+from autograder.suite._numbers import expect_same_number, largest_change, number_text, one_number, same_number
 from autograder.suite._tensors import (
     expect_close,
     expect_dtype,
@@ -31,6 +32,7 @@ __all__ = [
     "Unsupported",
     "ask",
     "ask_exactly",
+    "causal",
     "check",
     "correct",
     "correct_source",
@@ -43,10 +45,13 @@ __all__ = [
     "expect_same_number",
     "expect_shape",
     "fail",
+    "largest_change",
     "mistake",
     "number_text",
     "one_number",
+    "padding",
     "results",
     "same_number",
+    "scattered",
     "with_last",
 ]

@@ -31,6 +31,7 @@ from autograder.suite import (
     expect_inputs_unchanged,
     expect_same_number,
     fail,
+    largest_change,
     number_text,
     one_number,
     results,
@@ -143,9 +144,7 @@ def expect_no_say(seen: torch.Tensor, before: torch.Tensor, exact: torch.Tensor,
     if not seen.isfinite():
         fail(says, seen=number_text(seen), expected=number_text(before), **args)
     a, b = float(seen.detach()), float(before.detach())
-    own = abs(b - float(exact))
-    limit = 1e-10 + 10 * min(own, 1e-7) if before.dtype == torch.float64 else 1e-5
-    if abs(a - b) > limit:
+    if abs(a - b) > largest_change(before, exact):
         digits = next((n for n in (6, 9, 12) if f"{a:.{n}g}" != f"{b:.{n}g}"), 17)
         fail(says, seen=f"{a:.{digits}g}", expected=f"{b:.{digits}g}", **args)
 

@@ -32,6 +32,7 @@ from autograder.suite import (
     StudentRaised,
     ask,
     ask_exactly,
+    causal,
     check,
     expect_close,
     expect_dtype,
@@ -40,7 +41,10 @@ from autograder.suite import (
     expect_inputs_unchanged,
     expect_rows_sum_to_one,
     fail,
+    largest_change,
+    padding,
     results,
+    scattered,
 )
 
 B, TQ, TK, D, DV = 3, 4, 6, 5, 7
@@ -98,31 +102,14 @@ def draw_equal(rng: Draws) -> Triple:
     return draw(rng, 4, 4, 4, 4, 4)
 
 
-def padding(rng: Draws, *lengths: int, tk: int = TK) -> torch.Tensor:
-    """(B, Tk): these lengths in a random order, neither rising nor falling."""
-    return torch.arange(tk) >= rng.shuffled(lengths).unsqueeze(1)
-
-
-def scattered(rng: Draws, rows: int, columns: int) -> torch.Tensor:
-    """A mask without order: row i forbids 1 + i of the keys after the first, which is free for all."""
-    order = rng.normal(rows, columns - 1).argsort(-1).argsort(-1)
-    hidden = order < 1 + torch.arange(rows).unsqueeze(1) % (columns - 2)
-    return torch.cat([torch.zeros(rows, 1, dtype=torch.bool), hidden], dim=1)
-
-
-def causal(T: int) -> torch.Tensor:
-    """(T, T), True in the future."""
-    return torch.arange(T) > torch.arange(T).unsqueeze(1)
-
-
 def both(rng: Draws) -> Inputs:
     """Sizes that all differ, and both masks; each row has an allowed key, and each mask something of its own."""
-    return *draw(rng), padding(rng, 2, 3, 5), scattered(rng, TQ, TK)
+    return *draw(rng), padding(rng, 2, 3, 5, keys=TK), scattered(rng, TQ, TK)
 
 
 def only_padding(rng: Draws) -> Inputs:
     """Sizes that all differ, and a padding mask."""
-    return *draw(rng), padding(rng, 2, 3, 5), None
+    return *draw(rng), padding(rng, 2, 3, 5, keys=TK), None
 
 
 def only_attn(rng: Draws) -> Inputs:
@@ -259,7 +246,7 @@ def test_unmasked(student: Student, rng: Draws) -> None:
 )
 def test_padded_keys(student: Student, rng: Draws) -> None:
     for Q, K, V, mask in (
-        (*draw_equal(rng), padding(rng, 1, 2, 3, 4, tk=4)),
+        (*draw_equal(rng), padding(rng, 1, 2, 3, 4, keys=4)),
         (*draw(rng, b=4, tq=4), scattered(rng, 4, TK).roll(1, 0)),  # B = Tq, and gaps inside
         only_padding(rng)[:4],
     ):
@@ -296,7 +283,7 @@ def test_attn_mask(student: Student, rng: Draws) -> None:
     needs=("padded_keys", "attn_mask"),
 )
 def test_both_masks(student: Student, rng: Draws) -> None:
-    for Q, K, V, pads, attn in ((*draw_equal(rng), padding(rng, 1, 2, 3, 4, tk=4), causal(4)), both(rng)):
+    for Q, K, V, pads, attn in ((*draw_equal(rng), padding(rng, 1, 2, 3, 4, keys=4), causal(4)), both(rng)):
         _, weights = attend_exactly(student, Q, K, V, pads, attn)
         expect_pattern(weights, forbidden_by(Q, K, pads, attn), EITHER)
     by_name = _by_name(student, Q, K, V, attn_mask=attn, key_padding_mask=pads)
@@ -373,9 +360,7 @@ def test_weights(student: Student, rng: Draws) -> None:
 def test_more_padding(student: Student, rng: Draws) -> None:
     Q, K, V, pads, _ = inputs = only_padding(rng)
     output, weights = attend_exactly(student, *inputs)
-    # An answer that is coarse in itself (float32 inside) can't be asked to be finer.
-    own = float((output.double() - reference(*inputs)[0]).detach().abs().max())
-    limit = 1e-10 + 10 * min(own, 1e-7) if output.dtype == torch.float64 else 1e-5
+    limit = largest_change(output, reference(*inputs)[0])
     empty = pads.unsqueeze(-1)
     other_K = torch.where(empty, rng.normal(*K.shape), K)
     other_V = torch.where(empty, 1e3 * rng.normal(*V.shape), V)
@@ -426,7 +411,7 @@ def test_fully_masked(student: Student, rng: Draws) -> None:
 
 def _with_empty_rows(rng: Draws) -> list[Inputs]:
     """Some queries with no allowed key, beside others: by padding, by the other mask, by both together."""
-    queries, pads, attn = int(rng.normal(TQ).argmax()), padding(rng, 2, 3, 5), scattered(rng, TQ, TK)
+    queries, pads, attn = int(rng.normal(TQ).argmax()), padding(rng, 2, 3, 5, keys=TK), scattered(rng, TQ, TK)
     all_padding = pads.clone()
     all_padding[int(rng.normal(B).argmax())] = True
     all_hidden = attn.clone()
@@ -534,7 +519,7 @@ def _huge(rng: Draws, largest: float) -> tuple[torch.Tensor, torch.Tensor, torch
     """
     while True:
         Q, K, V = draw(rng)
-        mask = padding(rng, 2, 3, 5)
+        mask = padding(rng, 2, 3, 5, keys=TK)
         # The first query of the first sentence is loud; it likes its pads and none of its words.
         Q[0, 0] *= 2
         likes = (K[0] * Q[0, 0]).sum(-1)
@@ -668,7 +653,7 @@ def test_hygiene(student: Student, rng: Draws) -> None:
         with contextlib.suppress(StudentRaised):
             student(*_float(empty))  # whether that works is asked elsewhere; what it changes, here
     _expect_unchanged(student)
-    x, pads, attn = rng.normal(B, TK, TK, dtype=torch.float32), padding(rng, 2, 3, 5), causal(TK)
+    x, pads, attn = rng.normal(B, TK, TK, dtype=torch.float32), padding(rng, 2, 3, 5, keys=TK), causal(TK)
     expected = attend(student, x, x, x, pads, attn)
     found = _unpack(student(x, x, x, pads, attn), x, x, x)
     _expect_pair(found, expected, N_("{name} for one tensor as Q, K and V"))
