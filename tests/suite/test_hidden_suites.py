@@ -136,6 +136,22 @@ def test_a_known_mistake_is_caught_where_it_must_be_and_told_from_all_others(sui
         ("tagging_loss", "mask-inverted", 3.5),
         ("tagging_loss", "ignore-index-not-passed-on", 5),
         ("tagging_loss", "no-scale", 5),
+        ("split_heads", "view-without-transposing", 3),
+        ("split_heads", "interleaved", 4),
+        ("split_heads", "error-left-to-torch", 5.5),
+        ("merge_heads", "reshape-without-transposing", 1.5),
+        ("merge_heads", "view-after-transposing", 3.5),
+        ("multi_head_attention", "no-scale", 11),
+        ("multi_head_attention", "scale-by-embedding", 11),
+        ("multi_head_attention", "weights-averaged", 10.5),
+        ("multi_head_attention", "no-biases", 12),
+        ("multi_head_attention", "no-projection-out", 11),
+        ("multi_head_attention", "padding-ignored", 10.5),
+        ("multi_head_attention", "padding-inverted", 10),
+        ("multi_head_attention", "nan-rows", 12.5),
+        ("multi_head_attention", "results-swapped", 12),
+        ("multi_head_attention", "detached-weights", 13),
+        ("multi_head_attention", "mask-turned-in-place", 13.5),
     ],
 )
 def test_one_slip_costs_what_it_is_worth(exercise: str, mistake: str, points: float) -> None:
@@ -198,6 +214,26 @@ def test_the_references_for_losses_are_pythons_own_arithmetic() -> None:
     assert float(seen) == pytest.approx(-(math.log(3 / 4) + math.log(1 / 4)) / 2)
     targets = _of_suite("ignore_padding", "reference")(torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([2, 3]), -1)
     assert targets.tolist() == [[1, 2, -1], [4, 5, 6]]
+
+
+def test_the_references_for_heads_are_what_one_counts_out_by_hand() -> None:
+    x = torch.arange(12).view(1, 2, 6)
+    split = _of_suite("split_heads", "reference")(x, 3)
+    assert split.tolist() == [[[[0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]]
+    assert _of_suite("merge_heads", "reference")(split).tolist() == x.tolist()
+
+
+def test_the_reference_for_multi_head_attention_is_pythons_own_arithmetic() -> None:
+    case = _of_suite("multi_head_attention", "Case")
+    log3, eye = math.log(3), torch.eye(2, dtype=torch.float64)
+    keys = torch.tensor([[[log3, 0], [0, log3]]], dtype=torch.float64)
+    query, values = torch.ones(1, 1, 2, dtype=torch.float64), torch.tensor([[[8.0, 8], [4, 4]]]).double()
+    out, bias = torch.tensor([[1.0, 1], [0, 1]]).double(), torch.tensor([0.0, 10]).double()
+    output, weights = _of_suite("multi_head_attention", "reference")(
+        case(query, keys, values, 2, eye.repeat(3, 1), torch.zeros(6).double(), out, bias)
+    )
+    assert weights.flatten().tolist() == pytest.approx([3 / 4, 1 / 4, 1 / 4, 3 / 4])
+    assert output.flatten().tolist() == pytest.approx([7 + 5, 5 + 10])
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -324,17 +324,17 @@ def bias_before_the_projection_out(
 
 
 @mistake(
-    "first-bias-for-all",
-    caught_by="parity",
-    says=N_("Queries, keys and values all get the first third of in_proj_bias. Each has a third of its own."),
+    "keys-mixed",
+    caught_by="output",
+    says=N_(
+        "Your output is made of the keys: weights @ keys. The keys decide who is looked at, the values are what "
+        "is taken away."
+    ),
 )
-def first_bias_for_all(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
-    W_q, W_k, W_v = W_in.chunk(3)
-    b, _, _ = b_in.chunk(3)
-    q, k, v = query @ W_q.T + b, key @ W_k.T + b, value @ W_v.T + b
-    q, k, v = (split(x, num_heads) for x in (q, k, v))
-    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
-    return merge(mixed) @ W_out.T + b_out, weights
+def keys_mixed(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    _, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(weights @ k) @ W_out.T + b_out, weights
 
 
 # Splitting and merging

@@ -41,6 +41,7 @@ from autograder.suite import (
     StudentRaised,
     ask,
     ask_exactly,
+    causal,
     check,
     expect_close,
     expect_dtype,
@@ -50,7 +51,10 @@ from autograder.suite import (
     expect_rows_sum_to_one,
     expect_shape,
     fail,
+    largest_change,
+    padding,
     results,
+    scattered,
 )
 
 B, T, TK, H, D = 3, 4, 6, 2, 5
@@ -155,23 +159,6 @@ def draw_equal(rng: Draws) -> Case:
     return draw(rng, 4, 4, 4, 4)
 
 
-def padding(rng: Draws, *lengths: int, tk: int) -> torch.Tensor:
-    """(B, Tk): these lengths in a random order, neither rising nor falling."""
-    return torch.arange(tk) >= rng.shuffled(lengths).unsqueeze(1)
-
-
-def scattered(rng: Draws, rows: int, columns: int) -> torch.Tensor:
-    """A mask without order: row i forbids 1 + i of the keys behind the first, which is free for all."""
-    order = rng.normal(rows, columns - 1).argsort(-1).argsort(-1)
-    hidden = order < 1 + torch.arange(rows).unsqueeze(1) % (columns - 2)
-    return torch.cat([torch.zeros(rows, 1, dtype=torch.bool), hidden], dim=1)
-
-
-def causal(t: int) -> torch.Tensor:
-    """(t, t), True in the future."""
-    return torch.arange(t) > torch.arange(t).unsqueeze(1)
-
-
 def forbidden_by(case: Case) -> torch.Tensor:
     """(B, Tq, Tk), True where a query may not look at a key."""
     forbidden = torch.zeros(*case.query.shape[:2], case.key.shape[1], dtype=torch.bool)
@@ -182,7 +169,7 @@ def forbidden_by(case: Case) -> torch.Tensor:
 
 def padded(rng: Draws) -> Case:
     """Self-attention under a padding mask, without biases; the longest sentence has a pad, too."""
-    return draw(rng).without_biases()._replace(key_padding_mask=padding(rng, 1, 2, 3, tk=T))
+    return draw(rng).without_biases()._replace(key_padding_mask=padding(rng, 1, 2, 3, keys=T))
 
 
 def attend(student: Student, case: Case, *, exactly: bool = True, read: Reader | None = None) -> Pair:
@@ -535,7 +522,7 @@ def test_padded_keys(student: Student, rng: Draws) -> None:
 def _below_minus_100(rng: Draws) -> Case:
     """All sizes are 4, and some query likes none of its allowed keys: for a score of -100, that padding wins."""
     while True:
-        case = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, tk=4)).without_biases()
+        case = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, keys=4)).without_biases()
         scores = _scores(case)
         factor = 300 / float(scores.abs().max())
         best = (scores * factor).masked_fill(forbidden_by(case).unsqueeze(1), -math.inf).amax(-1)
@@ -582,9 +569,9 @@ def test_attn_mask(student: Student, rng: Draws) -> None:
     needs=("padded_keys", "attn_mask"),
 )
 def test_both_masks(student: Student, rng: Draws) -> None:
-    equal = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, tk=4), attn_mask=causal(4))
+    equal = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, keys=4), attn_mask=causal(4))
     expect_pattern(attend(student, equal), equal, EITHER, heads_first=heads_lead(student, rng))
-    case = draw(rng, t=5)._replace(key_padding_mask=padding(rng, 2, 3, 4, tk=5), attn_mask=scattered(rng, 5, 5))
+    case = draw(rng, t=5)._replace(key_padding_mask=padding(rng, 2, 3, 4, keys=5), attn_mask=scattered(rng, 5, 5))
     names = {"attn_mask": case.attn_mask, "key_padding_mask": case.key_padding_mask}
     by_name = unpack(ask_exactly(student, *case[:8], **names), case)
     expect_pattern(by_name, case, EITHER)
@@ -604,9 +591,7 @@ def test_more_padding(student: Student, rng: Draws) -> None:
     x, pads = case.query, case.key_padding_mask
     assert pads is not None
     before = output, _ = attend_by_head(student, case)
-    # An answer that is coarse in itself (float32 inside) can't be asked to be finer.
-    own = float((output.double() - reference(case)[0]).detach().abs().max())
-    limit = 1e-10 + 10 * min(own, 1e-7) if output.dtype == torch.float64 else 1e-5
+    limit = largest_change(output, reference(case)[0])
     # Keys of the usual size: huge scores are another check's business. Large values, to see the smallest leak.
     empty = pads.unsqueeze(-1)
     other = case._replace(
@@ -664,7 +649,7 @@ def test_empty_rows(student: Student, rng: Draws) -> None:
 
 def _as_read(student: Student, rng: Draws, cases: list[Case]) -> list[tuple[Case, Case]]:
     """The cases whose masks the answer can read, each with the same as this answer reads it."""
-    masks = {"key_padding_mask": padding(rng, 1, 2, 3, tk=T), "attn_mask": scattered(rng, T, T)}
+    masks = {"key_padding_mask": padding(rng, 1, 2, 3, keys=T), "attn_mask": scattered(rng, T, T)}
     turned = {name: turn for name, mask in masks.items() if (turn := _turn(student, draw(rng), name, mask)) is not None}
     found = []
     for case in cases:
@@ -703,7 +688,7 @@ def _output_of_nothing(student: Student, case: Case) -> torch.Tensor:
 
 def _with_empty_rows(rng: Draws) -> list[Case]:
     """Some queries with no allowed key, beside others: by padding, by the other mask, by both together."""
-    query, pads, attn = int(rng.integers(T)), padding(rng, 1, 2, 3, tk=T), scattered(rng, T, T)
+    query, pads, attn = int(rng.integers(T)), padding(rng, 1, 2, 3, keys=T), scattered(rng, T, T)
     all_padding = pads.clone()
     all_padding[int(rng.integers(B))] = True
     all_hidden = attn.clone()
@@ -802,12 +787,12 @@ def _huge(rng: Draws, largest: float = 1e4) -> tuple[Case, torch.Tensor]:
     needs=("results", "weights", "output", "biases", "cross_attention", "both_masks"),
 )
 def test_parity(student: Student, rng: Draws) -> None:
-    alone = draw(rng)._replace(key_padding_mask=padding(rng, 2, 3, 4, tk=T), attn_mask=causal(T))
+    alone = draw(rng)._replace(key_padding_mask=padding(rng, 2, 3, 4, keys=T), attn_mask=causal(T))
     # One tensor three times: its gradient is the sum of all three.
     x = alone.query.requires_grad_()
     parameters = {name: p.requires_grad_() for name, p in alone.floating().items() if name.endswith(("weight", "bias"))}
     _expect_parity(student, alone.with_self(x, **parameters), {"x": x, **parameters}, rng)
-    cross = draw_cross(rng)._replace(key_padding_mask=padding(rng, 2, 3, 5, tk=TK), attn_mask=scattered(rng, T, TK))
+    cross = draw_cross(rng)._replace(key_padding_mask=padding(rng, 2, 3, 5, keys=TK), attn_mask=scattered(rng, T, TK))
     inputs = {name: x.requires_grad_() for name, x in cross.floating().items()}
     _expect_parity(student, cross, inputs, rng)
 
@@ -899,7 +884,7 @@ def test_hygiene(student: Student, rng: Draws) -> None:
     case = draw(rng).to(torch.float32)
     # Three tensors, so that it can be told which one is changed.
     case = case._replace(key=case.query.clone(), value=case.query.clone())
-    masked = case._replace(key_padding_mask=padding(rng, 1, 2, 3, tk=T), attn_mask=scattered(rng, T, T))
+    masked = case._replace(key_padding_mask=padding(rng, 1, 2, 3, keys=T), attn_mask=scattered(rng, T, T))
     case, _ = attend_as_far(student, masked)
     first = _direct(student, case)
     attend(student, draw(rng, 2, 3, 2, 2).to(torch.float32), exactly=False)
@@ -908,7 +893,7 @@ def test_hygiene(student: Student, rng: Draws) -> None:
     with contextlib.suppress(StudentRaised):
         student(*arguments(_with_empty_rows(rng)[2].to(torch.float32)))  # whether that works is asked elsewhere
     # One tensor three times, and one row of padding for all sentences, which lies in memory only once.
-    pads = padding(rng, 1, 2, 3, tk=T)[:1].expand(B, T)
+    pads = padding(rng, 1, 2, 3, keys=T)[:1].expand(B, T)
     same = draw(rng)._replace(key_padding_mask=pads, attn_mask=causal(T)).to(torch.float32)
     same = same.with_self(same.query)
     same, expected = attend_as_far(student, same)  # copies
