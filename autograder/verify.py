@@ -6,7 +6,7 @@ many, meet the same checks and the same diagnosis in the examiner's own process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autograder.catalogue import Answer, correct_answers, known_mistakes
@@ -139,8 +139,7 @@ def prove(
         _judge_correct(found[key], answers, reports)
     for key, answers in mistakes.items():
         found[key].lines = [_line(answer, next(reports)) for answer in answers]
-    for proof in proofs.values():
-        _prove_notebooks(course, grader, seed, proof)
+    _prove_notebooks(course, grader, seed, proofs)
     return list(proofs.values())
 
 
@@ -160,18 +159,22 @@ def _judge_correct(proof: ExerciseProof, answers: Sequence[Answer], reports: Ite
             proof.problems += _losses([report], f"the correct answer {answer.id!r}")
 
 
-def _prove_notebooks(course: Course, grader: Grader, seed: int, proof: Proof) -> None:
-    """The solved notebook earns everything, the released one nothing, and the points are those of the suites."""
-    source = read_notebook(course.source_notebook(proof.assignment))
-    release = read_notebook(course.release_notebook(proof.assignment))
-    solved, stub = grader.grade_many([source, release], proof.assignment, seed)
-    _expect_full(solved, proof.problems)
-    if stub.report.score != 0:
-        proof.problems.append(f"the release notebook scores {stub.report.score}, expected 0")
-    for exercise, marked in _points_in(source).items():
-        declared = grader.points[proof.assignment].get(exercise)
-        if declared != marked:
-            proof.problems.append(f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite")
+def _prove_notebooks(course: Course, grader: Grader, seed: int, proofs: Mapping[str, Proof]) -> None:
+    """Each solved notebook earns everything, the released one nothing, and the points are those of the suites."""
+    sources = [read_notebook(course.source_notebook(name)) for name in proofs]
+    releases = [read_notebook(course.release_notebook(name)) for name in proofs]
+    graded = list(grader.grade_many([*sources, *releases], None, seed))
+    for (name, proof), source, solved, stub in zip(
+        proofs.items(), sources, graded[: len(proofs)], graded[len(proofs) :], strict=True
+    ):
+        _expect_full(solved, proof.problems)
+        if stub.report.score != 0:
+            proof.problems.append(f"the release notebook scores {stub.report.score}, expected 0")
+        for exercise, marked in _points_in(source).items():
+            declared = grader.points[name].get(exercise)
+            if declared != marked:
+                said = f"test_{exercise} is worth {marked:g} in the notebook and {declared} in its suite"
+                proof.problems.append(said)
 
 
 def _expect_full(graded: Graded, problems: list[str]) -> None:

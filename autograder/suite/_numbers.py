@@ -59,16 +59,3 @@ def largest_change(before: torch.Tensor, exact: torch.Tensor) -> float:
     """
     own = float((before.detach().double() - exact.detach().double()).abs().max())
     return 1e-10 + 10 * min(own, 1e-7) if before.dtype == torch.float64 else 1e-5
-
-
-def largest_change(before: torch.Tensor, exact: torch.Tensor) -> float:
-    """By how much a result may move where nothing changed that has a say.
-
-    That is 1e-10 in float64; an answer that is coarse in itself (float32 inside) can't be asked to be finer.
-
-    Args:
-        before: the student's result.
-        exact: the right one.
-    """
-    own = float((before.detach().double() - exact.detach().double()).abs().max())
-    return 1e-10 + 10 * min(own, 1e-7) if before.dtype == torch.float64 else 1e-5
