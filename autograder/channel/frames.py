@@ -58,12 +58,12 @@ def send(
     if len(text) > max_header or size > MAX_BLOB:
         raise ProtocolError(f"a frame of {len(text)} + {size} bytes is too large to send")
     try:
-        _set_deadline(sock, deadline)
-        sock.sendall(PREFIX.pack(len(text), size) + text)
-        for blob in blobs:
-            if len(blob):
+        # What is small goes in one piece: each piece would wake the other side once more.
+        head = PREFIX.pack(len(text), size) + text
+        for piece in [b"".join([head, *blobs])] if size <= CHUNK else [head, *blobs]:
+            if len(piece):
                 _set_deadline(sock, deadline)
-                sock.sendall(blob)
+                sock.sendall(piece)
     except TimeoutError:
         raise DeadlineExceeded("the other side does not read") from None
     except OSError as error:

@@ -31,14 +31,27 @@ COARSE = 3e-2
 """For bfloat16 and float16: a reordered sum differs by that much."""
 
 
-def find_mistake(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Mistake | None:
-    """The known mistake that equals the function whose calls were recorded, or None."""
-    return next(find_mistakes(calls, mistakes, reference), None)
+def find_mistake(
+    calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer, made_by: Answer | None = None
+) -> Mistake | None:
+    """The known mistake that equals the function whose calls were recorded, or None.
+
+    Args:
+        calls: what was recorded.
+        mistakes: the known ones, in the order in which they are looked for.
+        reference: a correct answer.
+        made_by: one of our own functions, if it is the one whose calls these are: it is not asked the same again.
+    """
+    return next(find_mistakes(calls, mistakes, reference, made_by), None)
 
 
-def find_mistakes(calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer) -> Iterator[Mistake]:
+def find_mistakes(
+    calls: Sequence[Call], mistakes: Sequence[Mistake], reference: Answer, made_by: Answer | None = None
+) -> Iterator[Mistake]:
     """All known mistakes that equal it; none where it equals the reference."""
     recorded = [_Recorded(call, reference) for call in calls]
+    if made_by is not None:
+        _told.update({(made_by, one.asked.digest): one.said for one in recorded})
     unlike_reference = [one for one in recorded if not _same_call(reference, one)]
     if unlike_reference:
         # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
@@ -52,13 +65,6 @@ def equals(answer: Answer, calls: Sequence[Call], reference: Answer) -> bool:
     Where an error is due, which is where `reference` raises one, any refusal is as good as any other.
     """
     return _same_calls(answer, [_Recorded(call, reference) for call in calls])
-
-
-def remember(answer: Answer, calls: Sequence[Call]) -> None:
-    """Keep what one of our own functions came to, so that it is not asked the same again."""
-    for call in calls:
-        asked = _Asked(call)
-        _told[answer, asked.digest] = _read(call.reply, asked, [reply for _, reply in call.backwards])
 
 
 Gradients = list[torch.Tensor | None]

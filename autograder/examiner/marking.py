@@ -17,6 +17,7 @@ from autograder.examiner.suites import Suite, check_id, spec_of
 from autograder.messages import N_, Message, message
 from autograder.report import LOST, CheckReport, ExerciseReport, total
 from autograder.suite import Mistake
+from autograder.suite._catalogue import Answer
 
 
 class Marking:
@@ -52,12 +53,12 @@ class Marking:
             return _report(item, _waiting_for(titles[missing[0]]))
         return _report(item, verdict_of(self._plugin.run(item, self._student, self._seed), self._suite.exercise))
 
-    def mistake(self, checks: Sequence[CheckReport]) -> Mistake | None:
-        """The known mistake that the function equals, where it has lost a check."""
+    def mistake(self, checks: Sequence[CheckReport], made_by: Answer | None = None) -> Mistake | None:
+        """The known mistake that the function equals, where it has lost a check; `made_by` as in `find_mistake`."""
         if not any(check.outcome in LOST for check in checks):
             return None
         try:
-            return find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference)
+            return find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference, made_by)
         except ProtocolError:  # what was decoded once does not decode again: no mistake is like that
             return None
         except Exception:  # noqa: BLE001 - whatever it is, a name for the mistake must not cost a score

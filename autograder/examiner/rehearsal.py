@@ -12,7 +12,6 @@ from typing import Any
 from autograder.channel.frames import Buffer
 from autograder.channel.proxy import Frame, Student
 from autograder.errors import CourseError
-from autograder.examiner.diagnosis import remember
 from autograder.examiner.job import KnownJob
 from autograder.examiner.marking import Marking
 from autograder.examiner.plugin import SuitePlugin
@@ -66,6 +65,4 @@ def examine_known(known: KnownJob, plugin: SuitePlugin) -> ExerciseReport:
     student = Student(suite.exercise, SameProcess(answer), parameters=suite.parameters)
     marking = Marking(suite, plugin, student, known.seed)
     checks = marking.checks()
-    # Whether it does the same twice is asked by the suites' own tests, and by every student who makes the mistake.
-    remember(answer, student.calls)
-    return marking.report(checks, marking.mistake(checks))
+    return marking.report(checks, marking.mistake(checks, made_by=answer))

@@ -89,14 +89,17 @@ class _Watch(TorchFunctionMode):
         # Private builtins (`torch._scaled_dot_product_attention_math`, `torch.ops.aten…`) share the stem.
         last = {name.rpartition(".")[2]: name for name in names}
         self._stems = last | {KERNELS[stem]: name for stem, name in last.items() if stem in KERNELS}
+        self._known: dict[str, str | None] = {}  # what the names that have been called stand for
         self._classes = {target: name for name in names if isinstance(target := _resolve(name), type)}
 
     def note_call(self, called: str) -> None:
         """A function or an operator of that name is called, by whomever."""
-        for stem, name in self._stems.items():
-            if called.lstrip("_").startswith(stem):
-                self._note(name)
-                break
+        if called not in self._known:
+            plain = called.lstrip("_")
+            self._known[called] = next((name for stem, name in self._stems.items() if plain.startswith(stem)), None)
+        name = self._known[called]
+        if name is not None:
+            self._note(name)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.note_call(str(getattr(func, "__name__", "")))

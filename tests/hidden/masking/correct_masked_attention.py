@@ -309,7 +309,7 @@ def namedtuple(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 @correct("slow")
 def slow(Q, K, V, key_padding_mask=None, attn_mask=None):
-    for _ in range(100):
+    for _ in range(20):
         results = fill_like_finfo(Q, K, V, key_padding_mask, attn_mask)
     return results
 

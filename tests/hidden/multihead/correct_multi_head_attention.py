@@ -284,7 +284,7 @@ def namedtuple(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_paddi
 
 @correct("slow")
 def slow(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
-    for _ in range(30):
+    for _ in range(10):
         Q, K, V = projected(query, key, value, num_heads, W_in, b_in)
         found = finished(Q, K, V, W_out, b_out, key_padding_mask, attn_mask)
     return found
