@@ -109,11 +109,12 @@ class _Exam:
         if any(check.outcome in LOST for check in checks) and (stopped := self._cell_error()):
             # What stands of the function is not what its author wrote: the cell's own error comes first.
             return mark.report(_with_first_lost(checks, stopped))
-        if any(check.outcome in LOST for check in checks) and (other := self._leans_on(before)):
-            # Which of the two slipped is not for a diagnosis to say.
+        mistake = self._diagnose(checks)
+        report = mark.report(checks, mistake)
+        if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on(before)):
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
-            return replace(mark.report(checks), diagnosis=message(first, other=other))
-        return mark.report(checks, self._diagnose(checks))
+            return replace(report, diagnosis=message(first, other=other))
+        return report
 
     def _why_not_callable(self) -> Verdict | None:
         """Why there is no function to examine, or None when there is one."""

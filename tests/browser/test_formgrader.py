@@ -117,7 +117,7 @@ def row_of(page: Page, student: str) -> Locator:
 
 def autograde(page: Page, student: str) -> Locator:
     """From Manage Assignments to the submissions, and through the autograding of one; returns its row."""
-    page.locator(".num-submissions a").click()
+    page.locator(f"a[href$='manage_submissions/{ASSIGNMENT}']").click()
     return click(page, student, ".autograde")
 
 

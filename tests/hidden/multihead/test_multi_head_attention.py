@@ -487,12 +487,14 @@ def test_cross_attention(student: Student, rng: Draws) -> None:
         fail(N_("other numbers in value change your weights, though it is query and key that decide them"))
     if not _apart(output, other_output):
         fail(N_("other numbers in value do not change your output, though it is made of them"))
-    other_output, other_weights = attend_by_head(student, case._replace(key=rng.normal(*case.key.shape)))
-    if weights is not None and other_weights is not None:
-        if not _apart(weights, other_weights):
-            fail(N_("other numbers in key do not change your weights"))
-    elif not _apart(output, other_output):
-        fail(N_("other numbers in key do not change your output"))
+    for name in ("query", "key"):
+        other = rng.normal(*getattr(case, name).shape)
+        other_output, other_weights = attend_by_head(student, case._replace(**{name: other}))
+        if weights is not None and other_weights is not None:
+            if not _apart(weights, other_weights):
+                fail(N_("other numbers in {name} do not change your weights"), name=name)
+        elif not _apart(output, other_output):
+            fail(N_("other numbers in {name} do not change your output"), name=name)
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
