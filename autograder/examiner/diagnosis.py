@@ -51,7 +51,8 @@ def find_mistakes(
     """All known mistakes that equal it; none where it equals the reference."""
     recorded = [_Recorded(call, reference) for call in calls]
     if made_by is not None:
-        _told.update({(made_by, one.asked.digest): one.said for one in recorded})
+        for one in recorded:
+            _keep(made_by, one.asked, one.said)
     unlike_reference = [one for one in recorded if not _same_call(reference, one)]
     if unlike_reference:
         # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
@@ -157,10 +158,15 @@ def _said(answer: Answer, asked: _Asked) -> _Said:
         return _told[key]
     callee, (header, blob) = Callee(), asked.request
     reply = _frame(callee.call(answer, header, blob))
-    said = _told[key] = _read(reply, asked, [_frame(callee.backward(*request)) for request in asked.backwards])
+    said = _read(reply, asked, [_frame(callee.backward(*request)) for request in asked.backwards])
+    _keep(answer, asked, said)
+    return said
+
+
+def _keep(answer: Answer, asked: _Asked, said: _Said) -> None:
+    _told[answer, asked.digest] = said
     if len(_told) > MAX_TOLD:
         _told.popitem(last=False)
-    return said
 
 
 def _read(reply: Frame, asked: _Asked, backwards: Sequence[Frame]) -> _Said:
