@@ -22,6 +22,10 @@ from autograder.report import ExerciseReport, GradeReport, Status, total
 TIERS: tuple[Tier, ...] = ("A", "B", "C")
 ATTEMPTS = 2
 """How often a submission is handed in to the examiner before its fault is given up on."""
+MAX_BATCH = 6
+"""Answers without a notebook that share a worker: its start takes as long as a small suite."""
+RESET = "%reset -f"
+"""What runs behind each of them, so that the next one finds no names of it."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,20 @@ class Grader:
         Raises:
             GraderFault: one could not be examined.
         """
-        for examined in self._pool.map(lambda answer: self._examine(self._job(answer, seed)), answers):
-            yield examined.exercises[0]
+        jobs = [self._job(together, seed) for together in _batches(answers)]
+        for examined in self._pool.map(self._examine, jobs):
+            yield from examined.exercises
 
-    def _job(self, answer: AloneAnswer | KnownMistake, seed: int) -> Job | KnownJob:
-        if isinstance(answer, KnownMistake):
-            return KnownJob(answer.assignment, answer.exercise, answer.id, seed)
-        forbidden = self._course.forbidden_names(answer.assignment, answer.exercise)
-        asked = JobExercise(answer.exercise, after=1, untouched=False, forbidden=forbidden)
-        return Job(answer.assignment, (JobCell(0, answer.source),), (asked,), seed, self._course.limits)
+    def _job(self, answers: Sequence[AloneAnswer | KnownMistake], seed: int) -> Job | KnownJob:
+        first = answers[0]
+        if isinstance(first, KnownMistake):
+            return KnownJob(first.assignment, first.exercise, first.id, seed)
+        sources = [source for answer in answers if isinstance(answer, AloneAnswer) for source in (answer.source, RESET)]
+        cells = tuple(JobCell(number, source) for number, source in enumerate(sources))
+        forbidden = self._course.forbidden_names(first.assignment, first.exercise)
+        places = range(1, len(cells), 2)
+        asked = tuple(JobExercise(first.exercise, place, untouched=False, forbidden=forbidden) for place in places)
+        return Job(first.assignment, cells, asked, seed, self._course.limits)
 
     def close(self) -> None:
         """End the examiner and its workers, in the middle of a submission too."""
@@ -233,6 +242,17 @@ class Grader:
         if assignment not in self._hashes:
             self._hashes[assignment] = suite_hash(self._course, assignment)
         return self._hashes[assignment]
+
+
+def _batches(answers: Sequence[AloneAnswer | KnownMistake]) -> Iterator[Sequence[AloneAnswer | KnownMistake]]:
+    """The answers in their order, in parts that one job can take: a known mistake alone, others by their exercise."""
+    start = 0
+    for end in range(1, len(answers) + 1):
+        first, after = answers[start], answers[end] if end < len(answers) else None
+        alike = isinstance(first, AloneAnswer) and isinstance(after, AloneAnswer) and first[:2] == after[:2]
+        if not alike or end - start == MAX_BATCH:
+            yield answers[start:end]
+            start = end
 
 
 def _expect_suites(course: Course) -> None:

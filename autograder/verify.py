@@ -1,7 +1,7 @@
 """The proof of a course: its solution passes, its stub scores nothing, and its suites catch what they must.
 
-Every correct answer is run and examined as a student's would be, in a notebook of one cell; known mistakes, which are
-many, meet the same checks and the same diagnosis in the examiner's own process.
+Every correct answer is run and examined as a student's would be, in a cell of its own; known mistakes, which are many,
+meet the same checks and the same diagnosis in the examiner's own process.
 """
 
 from __future__ import annotations

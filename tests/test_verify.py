@@ -88,6 +88,14 @@ def test_a_known_mistake_is_reported_as_a_student_who_makes_it(grader: Grader) -
     assert known == student
 
 
+def test_an_answer_finds_no_names_of_the_one_before_it(grader: Grader) -> None:
+    with_helper = "def shift(x):\n    return x\n\ndef causal_mask(T):\n    return shift(torch.ones(T, T).triu(1) > 0)\n"
+    without = with_helper.partition("\n\n")[2]
+    sources = ["import torch\n" + with_helper, "import torch\n" + without, without, "import torch\n" + with_helper]
+    reports = list(grader.examine([AloneAnswer("masking", "causal_mask", source) for source in sources], SEED))
+    assert [report.score == report.max_score for report in reports] == [True, False, False, True]
+
+
 def test_a_correct_answer_without_full_marks_breaks_it(prove) -> None:  # type: ignore[no-untyped-def]
     proof = prove(right=NO_SCALE.source)
     [problem] = proof.exercises[1].problems
