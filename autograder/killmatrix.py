@@ -22,8 +22,9 @@ PREFACE = """\
 
 Written by `autograder verify --table`; the numbers are those of seed {seed}. Each known mistake was examined as a
 student's answer: {due} is the check that must catch it, {also} another one that did, {waits} one that waited for a
-check that was lost, {passes} one that saw nothing wrong. *Left* is what the mistake leaves of the points. *Named*
-tells whether the feedback says which mistake it is; a random answer equals nothing, so it can't be named.
+check that was lost, {passes} one that saw nothing wrong, {trouble} one that came to anything else, which a proof that
+holds does not have. *Left* is what the mistake leaves of the points. *Named* tells whether the feedback says which
+mistake it is; a random answer equals nothing, so it can't be named.
 """
 
 
@@ -39,7 +40,7 @@ def show(proofs: Sequence[Proof], seed: int, console: Console) -> None:
 
 def page(proofs: Sequence[Proof], seed: int) -> str:
     """The page of the documentation, in Markdown."""
-    parts = [PREFACE.format(seed=seed, due=DUE, also=ALSO, waits=WAITS, passes=PASSES)]
+    parts = [PREFACE.format(seed=seed, due=DUE, also=ALSO, waits=WAITS, passes=PASSES, trouble=TROUBLE)]
     parts.append(_markdown_counts(proofs))
     for proof in proofs:
         parts.append(f"## {proof.assignment}\n")

@@ -185,6 +185,20 @@ def negated_scores(Q, K, V):
 
 
 @mistake(
+    "equal-weights",
+    caught_by="output",
+    says=N_(
+        "Every query shares its attention out equally among all keys, whatever Q and K hold: attention is the mean of "
+        "the values, unless the scores decide about the shares."
+    ),
+)
+def equal_weights(Q, K, V):
+    scores = torch.zeros_like(scaled_scores(Q, K))
+    weights = F.softmax(scores, dim=-1)
+    return weights @ V, weights
+
+
+@mistake(
     "hard-attention",
     caught_by="weights",
     says=N_(
@@ -808,17 +822,6 @@ def new_tensor_in_float32(Q, K, V):
 )
 def scaled_in_place(Q, K, V):
     Q /= Q.shape[-1] ** 0.5
-    weights = F.softmax(Q @ K.transpose(-2, -1), dim=-1)
-    return weights @ V, weights
-
-
-@mistake(
-    "keys-scaled-in-place",
-    caught_by="hygiene",
-    says=N_("The caller's K is scaled by your function, as `/=` does it in place. Make a new tensor instead."),
-)
-def keys_scaled_in_place(Q, K, V):
-    K.div_(K.shape[-1] ** 0.5)
     weights = F.softmax(Q @ K.transpose(-2, -1), dim=-1)
     return weights @ V, weights
 

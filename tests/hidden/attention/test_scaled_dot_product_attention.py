@@ -3,7 +3,8 @@
 The checks are cut so that one slip costs what it is worth, and is told once:
 
 - the weights are compared for d = 1, where no scale shows, and the scale is looked at alone;
-- the output is compared with the answer's *own* weights times V;
+- the output is compared with the answer's *own* weights times V; weights in which queries or keys have no say show
+  nothing of that;
 - weights and scale see batches of one sentence, repeated: whether sentences mix is a check of its own, as are
   leading axes, where the answer is compared with itself;
 - a function that takes one sentence only is asked sentence by sentence, and one that takes float32 only is
@@ -180,10 +181,21 @@ def test_output(student: Student, rng: Draws) -> None:
     # Weights that are wrong were paid for elsewhere: what counts here is what is done with them.
     expect_finite(weights, WEIGHTS, WEIGHT_AXES)
     own = weights.double()
-    if torch.allclose(own, own.flatten()[0]):
-        fail(N_("all your weights are equal, so that nothing can be seen of how they meet the values"))
+    _expect_both_count(student, rng, own, (Q, K, V))
     expected = weighted(own, V)
     expect_close(output, expected, N_("output (against your own weights times V)"), OUTPUT_AXES)
+
+
+def _expect_both_count(student: Student, rng: Draws, weights: torch.Tensor, inputs: Triple) -> None:
+    """The student's weights for these inputs depend on what the queries hold, and on what the keys hold."""
+    Q, K, V = inputs
+    if torch.allclose(weights, weights.flatten()[0]):
+        fail(N_("all your weights are equal, so that nothing can be seen of how they meet the values"))
+    if torch.allclose(weights, weights[..., :1, :].expand_as(weights), rtol=1e-6, atol=1e-6):
+        fail(N_("all queries of a sentence have the same weights: what a query holds has no say"))
+    _, other = attend_exactly(student, Q, rng.normal(*K.shape), V)
+    if torch.allclose(other.double(), weights, rtol=1e-6, atol=1e-6):
+        fail(N_("other numbers in K do not change your weights"))
 
 
 @check(
@@ -230,7 +242,8 @@ def _divisor(weights: torch.Tensor, Q: torch.Tensor, K: torch.Tensor) -> float |
     logs, dots = logs - logs.mean(-1, keepdim=True), dots - dots.mean(-1, keepdim=True)
     slope = float((logs * dots).sum() / dots.square().sum())
     explained = torch.allclose(logs, slope * dots, rtol=1e-4, atol=1e-4)
-    return 1 / slope if explained and slope > 0 else None
+    # Equal weights have a slope of 0, give or take the rounding.
+    return 1 / slope if explained and slope > 1e-6 else None
 
 
 @check(

@@ -22,6 +22,18 @@ def words_replaced(targets, lengths, ignore_index=-100):
 
 
 @mistake(
+    "everything-replaced",
+    caught_by="shape",
+    says=N_(
+        "You put ignore_index everywhere, and no word has a label left. Only the places behind the words are padding: "
+        "positions from lengths[b] on."
+    ),
+)
+def everything_replaced(targets, lengths, ignore_index=-100):
+    return torch.full_like(targets, ignore_index)
+
+
+@mistake(
     "first-pad-left",
     caught_by="padding",
     says=N_(
@@ -313,13 +325,3 @@ def squeezed(targets, lengths, ignore_index=-100):
 def in_place(targets, lengths, ignore_index=-100):
     targets[padding_of(targets, lengths)] = ignore_index
     return targets
-
-
-@mistake(
-    "copy-of-what-was-overwritten",
-    caught_by="copy",
-    says=N_("You make a copy only after you have written into the caller's targets. The copy has to come first."),
-)
-def copy_too_late(targets, lengths, ignore_index=-100):
-    targets.masked_fill_(padding_of(targets, lengths), ignore_index)
-    return targets.clone()

@@ -226,20 +226,6 @@ def divided_by_the_sentences(logits, targets, ignore_index=-100):
 
 
 @mistake(
-    "divided-by-the-longest",
-    caught_by="batch_mean",
-    says=N_(
-        "You divide by the number of sentences times the words of the longest one. Shorter sentences have fewer words: "
-        "count the real ones."
-    ),
-)
-def divided_by_the_longest(logits, targets, ignore_index=-100):
-    real = targets != ignore_index
-    longest = real.sum(1).max().clamp(min=1)
-    return (word_losses(logits, targets, real) * real).sum() / (logits.shape[0] * longest)
-
-
-@mistake(
     "divided-by-one-more",
     caught_by="every_word",
     says=N_(
@@ -266,6 +252,24 @@ def logarithm_after_the_mean(logits, targets, ignore_index=-100):
         return logits.sum() * 0
     losses = word_losses(logits, targets, real)[real]
     return math.log(len(losses)) - torch.logsumexp(-losses, dim=0)
+
+
+@mistake(
+    "first-sentence-only",
+    caught_by="every_word",
+    says=N_(
+        "Only the first sentence has a say in your loss. A `return` inside the loop over the sentences, for example, "
+        "ends the loop after its first round."
+    ),
+)
+def first_sentence_only(logits, targets, ignore_index=-100):
+    total, count = logits.sum() * 0, 0
+    for rows, labels in zip(logits, targets, strict=True):
+        real = labels != ignore_index
+        total = total + (word_losses(rows, labels, real) * real).sum()
+        count = count + real.sum()
+        return total / count.clamp(min=1)
+    return total
 
 
 @mistake(

@@ -436,7 +436,7 @@ def queries_and_keys_swapped(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_i
 
 @mistake(
     "no-attention",
-    caught_by="unpadded",
+    caught_by="a_number",
     says=N_("Every word has only its own value: there is no attention between x @ W_v and @ W_out."),
 )
 def no_attention(x, targets, lengths, W_q, W_k, W_v, W_out, ignore_index=-100):

@@ -7,6 +7,8 @@ A loss is one number, in which every slip shows. The checks are cut so that it i
   padding, or of the same words in other sentences, where the number itself is not the right one: a forgotten minus is
   no matter of padding, and a wrong divisor none of short sentences;
 - that ignored places are silent is asked apart from what they do to the mean;
+- where something must have no say, words that must have one are asked as well: those in the middle of a sentence that
+  is neither the first nor the last. Else a loss of the first word alone, or a count of hits, would be as silent;
 - other values of `ignore_index` are compared with the default;
 - a batch in which nothing is real stands in checks of its own, forwards and backwards, and in none of the others;
 - an answer that takes float32 only is asked in float32, and loses the check on dtypes. A loss in float32 for logits in
@@ -18,7 +20,7 @@ All sizes differ from one another, except where all are equal: a softmax along t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -88,12 +90,58 @@ def ragged(rng: Draws) -> torch.Tensor:
     return in_front(rng.shuffled((1, 3, 5)))
 
 
+def long_in_the_middle(rng: Draws) -> torch.Tensor:
+    """(B, T): each sentence has another number of words, and the one between two others has the most."""
+    short, other = rng.shuffled((1, 3)).tolist()
+    return in_front((short, 5, other))
+
+
 def scattered(rng: Draws, b: int = B, t: int = T, words: int = 3) -> torch.Tensor:
     """(b, t): so many real words in every sentence, and in each an ignored place before a real one."""
     while True:
         real = rng.normal(b, t).argsort(-1).argsort(-1) < words
         if not (real == in_front([words] * b, t)).all(-1).any():
             return real
+
+
+def with_inner_words(rng: Draws, shape: Callable[[Draws], torch.Tensor], ignore_index: int = IGNORED) -> Batch:
+    """A batch that asks for its inner words: none is guessed, some is of another class than 0, or has a neighbour."""
+    while True:
+        logits, targets = draw(rng, shape(rng), ignore_index=ignore_index)
+        inner, real = inner_words(targets, ignore_index), targets != ignore_index
+        missed = logits.argmax(-1) != targets
+        if missed[inner].all() and targets[inner].any() and (inner & real.roll(-1, 1)).any():
+            return logits, targets
+
+
+def inner_words(targets: torch.Tensor, ignore_index: int = IGNORED) -> torch.Tensor:
+    """(B, T), True for the real words of the sentences between the first and the last, without their first and last."""
+    real = targets != ignore_index
+    count = real.cumsum(1)
+    inner = real & (count > 1) & (count < count[:, -1:])
+    inner[[0, -1]] = False
+    return inner
+
+
+def expect_inner_words_to_count(
+    student: Student, logits: torch.Tensor, targets: torch.Tensor, loss: torch.Tensor, ignore_index: int = IGNORED
+) -> None:
+    """The loss is another where inner words are missed by more; a count of hits is not."""
+    inner = inner_words(targets, ignore_index)
+    own = torch.arange(logits.shape[-1]) == targets.unsqueeze(-1)
+    # All classes of a word are moved: whoever reads the logits in another order sees some of them at a real place.
+    missed = logits + (0.5 - own.to(logits.dtype)) * inner.unsqueeze(-1)
+    if same_number(loss_of(student, missed, targets, ignore_index), loss):
+        b, position = inner.nonzero()[0].tolist()
+        fail(
+            N_(
+                "your loss stays {seen} where words in the middle of sentence {b} (such as the one at position "
+                "{position}) are missed by more than before"
+            ),
+            seen=number_text(loss),
+            b=b,
+            position=position,
+        )
 
 
 def loss_of(student: Student, logits: torch.Tensor, targets: torch.Tensor, ignore_index: int = IGNORED) -> torch.Tensor:
@@ -150,9 +198,10 @@ def test_one_number(student: Student, rng: Draws) -> None:
     needs="one_number",
 )
 def test_one_word(student: Student, rng: Draws) -> None:
-    for v in (V, 3):
+    for v, ends in ((V, (torch.argmin, torch.argmax)), (3, (torch.argmin,))):
         logits = one_word(rng, v)
-        for targets in (logits.argmin(-1), logits.argmax(-1)):
+        for end in ends:
+            targets = end(logits, -1)
             expect_same_number(
                 loss_of(student, logits, targets),
                 reference(logits, targets),
@@ -205,16 +254,17 @@ def _one_by_one(student: Student, logits: torch.Tensor, targets: torch.Tensor) -
 
 @check(
     points=0.5,
-    title=N_("What the model says at ignored places has no say, and gets a gradient of exactly 0"),
+    title=N_("Logits at ignored places have no say and a gradient of exactly 0; those of real words have a say"),
     hint=N_(
         "Change the logits where the label is ignore_index, and look at the loss. Which of your steps still sees these "
-        "places: a softmax over several places, or a look-up of their label?"
+        "places: a softmax over several places, or a look-up of their label? Then change those of one real word after "
+        "the other: does each of them move the loss?"
     ),
     needs="one_number",
 )
 def test_ignored_places(student: Student, rng: Draws) -> None:
-    real = ragged(rng)
-    logits, targets = draw(rng, real)
+    logits, targets = with_inner_words(rng, long_in_the_middle)
+    real = targets != IGNORED
     loss = loss_of(student, logits, targets)
     if not loss.isfinite():
         fail(N_("your loss of a batch with ignored places: {seen}"), seen=number_text(loss))
@@ -224,9 +274,7 @@ def test_ignored_places(student: Student, rng: Draws) -> None:
         loss,
         N_("other logits at ignored places turn your loss from {expected} into {seen}, expected no change"),
     )
-    other = torch.where(real.unsqueeze(-1), 3 * rng.normal(*logits.shape), logits)
-    if same_number(loss_of(student, other, targets), loss):
-        fail(N_("your loss is {seen}, whatever the logits at the real places are"), seen=number_text(loss))
+    expect_inner_words_to_count(student, logits, targets, loss)
     _expect_silence(student, logits, targets, ~real)
 
 
@@ -279,7 +327,6 @@ def test_padding(student: Student, rng: Draws) -> None:
     # As many words in each sentence: how sentences of different lengths are weighed is asked below.
     for real, v in (
         (in_front([2] * 4, 4), 4),
-        (in_front([4] * B), V),
         (in_front([2] * B, 2 + MORE), V),
         (scattered(rng), V),
     ):
@@ -333,12 +380,14 @@ def test_ignore_index(student: Student, rng: Draws) -> None:
     by_default = one_number(ask_exactly(student, logits, targets))
     says = N_("your loss without ignore_index: {seen}; with ignore_index = -100, which is the default: {expected}")
     _expect_as_with_the_default(student, by_default, logits, targets, says)
-    for ignore_index in (-1, V - 2, 0):
-        logits, targets = draw(rng, scattered(rng), ignore_index=ignore_index)
+    logits, targets = draw(rng, scattered(rng), ignore_index=-1)
+    by_name = one_number(ask_exactly(student, logits, targets, ignore_index=-1))
+    _expect_as_with_the_default(student, by_name, logits, targets, OTHER_MARK, -1)
+    for ignore_index in (V - 2, 0):
+        logits, targets = with_inner_words(rng, scattered, ignore_index)
         loss = loss_of(student, logits, targets, ignore_index)
         _expect_as_with_the_default(student, loss, logits, targets, OTHER_MARK, ignore_index)
-    by_name = one_number(ask_exactly(student, logits, targets, ignore_index=ignore_index))
-    _expect_as_with_the_default(student, by_name, logits, targets, OTHER_MARK, ignore_index)
+    expect_inner_words_to_count(student, logits, targets, loss, ignore_index)
 
 
 OTHER_MARK = N_(
@@ -373,32 +422,49 @@ def _expect_as_with_the_default(
 def test_huge_logits(student: Student, rng: Draws) -> None:
     logits = huge(rng)
     targets = logits.topk(3, -1).indices[..., 2]
-    for position in (0, 1):
-        word = slice(position, position + 1)
-        for label in (logits[:, word].argmax(-1), targets[:, word]):
-            seen, wanted = loss_of(student, logits[:, word], label), reference(logits[:, word], label)
-            expect_same_number(seen, wanted, N_("your loss of a word with huge logits: {seen}, expected {expected}"))
+    first, second = logits[:, :1], logits[:, 1:]
+    own = []
+    for word, label in ((first, first.argmax(-1)), (first, targets[:, :1]), (second, targets[:, 1:])):
+        own.append(loss_of(student, word, label))
+        says = N_("your loss of a word with huge logits: {seen}, expected {expected}")
+        expect_same_number(own[-1], reference(word, label), says)
+    places = torch.tensor([[0, 1], [0, 0]])
+    logits, targets = logits[0, places], targets[0, places]
     for dtype in (torch.float64, torch.float32):
         loss = loss_of(student, logits.to(dtype), targets)
         if not loss.isfinite():
-            fail(N_("your loss of two words with huge logits: {seen}"), seen=number_text(loss))
+            fail(N_("your loss of four words with huge logits: {seen}"), seen=number_text(loss))
+        if dtype == torch.float64:
+            _expect_all_four_to_count(loss, *own[1:])
     gradient = _gradient_of(student, logits, targets)
     if gradient is not None:
         expect_finite(gradient, N_("gradient for huge logits"), AXES)
 
 
+def _expect_all_four_to_count(loss: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> None:
+    """The loss is not that of a word, a sentence or a position alone. One word stands at three of four places."""
+    if any(same_number(loss, part) for part in (one, other, (one + other) / 2)):
+        says = N_(
+            "your loss of four words with huge logits: {seen}, while your own loss of three of them is {one} each, and "
+            "{other} of the other: not all four count"
+        )
+        fail(says, seen=number_text(loss), one=number_text(one), other=number_text(other))
+
+
 def huge(rng: Draws) -> torch.Tensor:
     """(1, 2, V): the largest logit of the first word is 10000, that of the second lies far below; no two are close.
 
-    Class 0 is neither the likeliest nor the third.
+    Class 0 is neither the likeliest nor the third, and to be of the third costs one word far more than the other.
     """
     while True:
         logits = rng.normal(1, 2, V)
         logits = logits * 1e4 / logits.abs().amax(-1, keepdim=True)
         first, second = logits[0]
         apart = logits.sort(-1).values.diff(dim=-1).min() > 500
-        asked = logits.topk(3, -1).indices[..., ::2]
-        if apart and asked.all() and first.max() > 9999 and second.max() < 8000:
+        top = logits.topk(3, -1)
+        costs = top.values[..., 0] - top.values[..., 2]
+        unlike = costs.diff().abs() > 500 and top.indices[..., ::2].all()
+        if apart and unlike and first.max() > 9999 and second.max() < 8000:
             return logits
 
 
@@ -412,7 +478,7 @@ def huge(rng: Draws) -> torch.Tensor:
     needs=("one_word", "every_word", "padding", "batch_mean"),
 )
 def test_gradients(student: Student, rng: Draws) -> None:
-    for real in (all_real(B, T), ragged(rng), scattered(rng)):
+    for real in (all_real(B, T), scattered(rng)):
         logits, targets = draw(rng, real)
         logits.requires_grad_()
         loss = loss_of(student, logits, targets)
@@ -503,10 +569,9 @@ def test_any_batch(student: Student, rng: Draws) -> None:
     )
     logits, targets = draw(rng, all_real(B, T))
     loss = loss_of(student, logits, targets)
-    moved = loss_of(student, logits.roll(1, 0), targets.roll(1, 0))
-    expect_same_number(moved, loss, N_("your loss of the batch in another order: {seen}, before: {expected}"))
-    twice = loss_of(student, torch.cat([logits, logits]), torch.cat([targets, targets]))
-    expect_same_number(twice, loss, N_("your loss of the same batch twice over: {seen}, once: {expected}"))
+    twice = loss_of(student, *(each.roll(1, 0).repeat(2, *[1] * (each.dim() - 1)) for each in (logits, targets)))
+    says = N_("your loss of the same sentences twice over, in another order: {seen}, once: {expected}")
+    expect_same_number(twice, loss, says)
     by_column = loss_of(student, logits.mT.contiguous().mT, targets.T.contiguous().T)
     expect_same_number(
         by_column, loss, N_("your loss of inputs that are stored column by column: {seen}, else: {expected}")

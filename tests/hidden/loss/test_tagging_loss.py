@@ -6,7 +6,8 @@ default; where its *labels* are changed, its numbers stay. Then what is left is 
 Answers are compared with themselves where that says enough: a forgotten scale is no matter of padding, and is paid for
 once. Padding that has no say has none to 1e-10; an answer that computes in float32 can't be asked to be as fine.
 
-A loss that is no number is told once, by `a_number`; the checks that could only repeat it are skipped.
+A loss that is no number is told once, by `a_number`, and so is one without attention: it changes with nothing that has
+no say either. The checks that could only repeat it are skipped; labels at the padding are asked all the same.
 
 Sentences are never empty, and some word of the batch always has a real label: nothing is promised for the rest.
 """
@@ -44,6 +45,8 @@ IGNORED = -100
 MORE = 10
 """Pads that are added."""
 
+SHARPER = 1.5
+"""A factor for queries and keys: it changes each weight, and no score's rank."""
 
 NAMES = ("x", "targets", "lengths", "W_q", "W_k", "W_v", "W_out")
 
@@ -157,7 +160,6 @@ def expect_no_say(seen: torch.Tensor, before: torch.Tensor, exact: torch.Tensor,
 def test_one_number(student: Student, rng: Draws) -> None:
     # Equal sizes first: there nearly every slip runs, and shows which one it is.
     loss_of(student, square(rng))
-    loss_of(student, full(rng))
     inputs = ragged(rng)
     # Each place has a class here, the padding too.
     one, other = (loss_of(student, with_targets(inputs, (inputs[1] + more) % V)) for more in (0, 1))
@@ -167,20 +169,37 @@ def test_one_number(student: Student, rng: Draws) -> None:
 
 @check(
     points=0.5,
-    title=N_("The loss is a number, with padding and without, never NaN"),
+    title=N_("The loss is a number, with padding and without, never NaN, and depends on what looks at what"),
     hint=N_(
-        "Give it one sentence without padding, and print the scores, the weights and the logits: where does the first "
+        "Give it one sentence without padding, and print the scores, the weights and the logits. Where does the first "
         "nan stand? It comes from 0 times infinity, or from a softmax over a row of minus infinities: then, are words "
-        "forbidden where padding should be?"
+        "forbidden where padding should be? And where there is none: do larger scores make other weights, each word "
+        "its own, and does the loss move with them?"
     ),
     needs="one_number",
 )
 def test_a_number(student: Student, rng: Draws) -> None:
     # Both are asked before either is judged: who takes words for padding has nothing left without any.
-    without, within = loss_of(student, full(rng)), loss_of(student, draw(rng, (2, 4, T - 1)))
+    inputs = draw(rng, (2, 3, 4))
+    without, within = loss_of(student, full(rng)), loss_of(student, inputs)
     if not (without.isfinite() and within.isfinite()):
         says = N_("your loss of a batch without padding: {seen}; of a batch with padding in each sentence: {other}")
         fail(says, seen=number_text(without), other=number_text(within))
+    _expect_attention(student, inputs, within)
+
+
+def _expect_attention(student: Student, inputs: Inputs, loss: torch.Tensor) -> None:
+    """Scores have a say, and words of one sentence differ. Two pads at least: who masks words instead has them left."""
+    x, targets, lengths, W_q, W_k, W_v, W_out = inputs
+    sharper = loss_of(student, (x, targets, lengths, SHARPER * W_q, SHARPER * W_k, W_v, W_out))
+    if same_number(sharper, loss):
+        says = N_("your loss stays {seen} where W_q and W_k are {factor} times as large: it depends on no weights")
+        fail(says, seen=number_text(loss), factor=SHARPER)
+    rows = zip(targets, lengths.tolist(), strict=True)
+    moved = torch.stack([torch.cat([labels[:n].roll(1), labels[n:]]) for labels, n in rows])
+    if same_number(loss_of(student, with_targets(inputs, moved)), loss):
+        says = N_("your loss stays {seen} where the words of each sentence exchange their labels")
+        fail(says, seen=number_text(loss))
 
 
 @check(
@@ -216,10 +235,11 @@ def test_unpadded(student: Student, rng: Draws) -> None:
     needs="a_number",
 )
 def test_padded_words(student: Student, rng: Draws) -> None:
-    for inputs in (draw(rng, (1, 2, 3, 4), 4, 4), ragged(rng)):
+    # A size of 100000 outweighs a penalty that is too small.
+    for inputs, sizes in ((draw(rng, (1, 2, 3, 4), 4, 4), (1,)), (ragged(rng), (1, 1e5))):
         x, pads = inputs[0], padded(inputs[2], inputs[0].shape[1]).unsqueeze(-1)
         loss, exact = loss_of(student, inputs), reference(*inputs)
-        for size in (1, 1e5):  # the second outweighs a penalty that is too small
+        for size in sizes:
             other = torch.where(pads, size * rng.normal(*x.shape), x)
             expect_no_say(
                 loss_of(student, with_x(inputs, other)),
@@ -227,9 +247,6 @@ def test_padded_words(student: Student, rng: Draws) -> None:
                 exact,
                 N_("other numbers at the padding of x turn your loss from {expected} into {seen}, expected no change"),
             )
-    other = torch.where(pads, x, rng.normal(*x.shape))
-    if same_number(loss_of(student, with_x(inputs, other)), loss):
-        fail(N_("your loss is {seen}, whatever the words in x are"), seen=number_text(loss))
     _expect_low_scores_to_be_masked(student, rng)
 
 
@@ -268,12 +285,14 @@ def low_scores(rng: Draws) -> tuple[Inputs, float]:
         "Nobody promises that the padding's labels are ignore_index already. Which numbers tell you where the words "
         "end, and what has to be done with the labels before the loss sees them?"
     ),
-    needs="a_number",
+    needs="one_number",
 )
 def test_padded_labels(student: Student, rng: Draws) -> None:
     inputs = ragged(rng)
     targets, pads = inputs[1], padded(inputs[2], T)
     loss, exact = loss_of(student, inputs), reference(*inputs)
+    if not loss.isfinite():
+        fail(N_("your loss of sentences with padding: {seen}"), seen=number_text(loss))
     for others in (rng.integers(V, B, T), V + rng.integers(1000, B, T), -1 - rng.integers(7, B, T)):
         other = torch.where(pads, others, targets)
         expect_no_say(
@@ -352,11 +371,12 @@ def test_ignore_index(student: Student, rng: Draws) -> None:
     expect_same_number(loss, wanted, says)
     says = N_("your loss without ignore_index: {seen}; with ignore_index = -100, which is the default: {expected}")
     expect_same_number(one_number(ask_exactly(student, *by_default)), loss, says)
-    for ignore_index in (2, -1):
-        inputs = with_targets(inputs, targets.masked_fill(marked | (targets == IGNORED), ignore_index))
-        expect_same_number(loss_of(student, inputs, ignore_index), loss, OTHER_MARK, ignore_index=ignore_index)
-    by_name = one_number(ask_exactly(student, *inputs, ignore_index=ignore_index))
-    expect_same_number(by_name, loss, OTHER_MARK, ignore_index=ignore_index)
+    of_class_2, negative = (
+        with_targets(inputs, targets.masked_fill(marked | (targets == IGNORED), mark)) for mark in (2, -1)
+    )
+    expect_same_number(loss_of(student, of_class_2, 2), loss, OTHER_MARK, ignore_index=2)
+    by_name = one_number(ask_exactly(student, *negative, ignore_index=-1))
+    expect_same_number(by_name, loss, OTHER_MARK, ignore_index=-1)
 
 
 OTHER_MARK = N_(
@@ -374,12 +394,12 @@ OTHER_MARK = N_(
     needs=("unpadded", "more_padding"),
 )
 def test_gradients(student: Student, rng: Draws) -> None:
-    for inputs in (full(rng), ragged(rng)):
-        leaves = {name: each for name, each in zip(NAMES, inputs, strict=True) if each.is_floating_point()}
-        for leaf in leaves.values():
-            leaf.requires_grad_()
-        loss = loss_of(student, inputs)
-        expect_gradients(loss, reference(*inputs), leaves, torch.tensor(1.0, dtype=torch.float64), N_("loss"))
+    inputs = ragged(rng)  # one sentence has no padding
+    leaves = {name: each for name, each in zip(NAMES, inputs, strict=True) if each.is_floating_point()}
+    for leaf in leaves.values():
+        leaf.requires_grad_()
+    loss = loss_of(student, inputs)
+    expect_gradients(loss, reference(*inputs), leaves, torch.tensor(1.0, dtype=torch.float64), N_("loss"))
 
 
 @check(
@@ -403,9 +423,8 @@ def test_any_batch(student: Student, rng: Draws) -> None:
     expect_same_number(
         strided, loss, N_("your loss of inputs that are stored column by column: {seen}, else: {expected}")
     )
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        _expect_finite(student, with_x(inputs, x), dtype)
-        _expect_finite(student, with_x(inputs, 50 * x), dtype)
+    for dtype, size in ((torch.float32, 1), (torch.bfloat16, 1), (torch.float32, 50), (torch.float64, 50)):
+        _expect_finite(student, with_x(inputs, size * x), dtype)
 
 
 def _expect_words_alone(student: Student, rng: Draws) -> None:

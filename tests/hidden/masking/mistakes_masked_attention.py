@@ -820,6 +820,20 @@ def refuses_empty_rows(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "mask-alone",
+    caught_by="padded_keys",
+    says=N_(
+        "All keys that a query may look at get the same weight: your softmax hears the masks, but not the scores. Did "
+        "the mask go on a table of zeros instead of the scores?"
+    ),
+)
+def mask_alone(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = torch.zeros_like(scaled_scores(Q, K))
+    weights = masked_softmax(scores, union(scores, key_padding_mask, attn_mask))
+    return weights @ V, weights
+
+
+@mistake(
     "no-scale",
     caught_by="unmasked",
     says=N_("Your weights are those of attention without the 1/√d scale."),
@@ -1015,23 +1029,6 @@ def mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
     forbidden = union(scores, key_padding_mask, attn_mask)
     if key_padding_mask is not None:
         key_padding_mask.logical_not_()
-    weights = masked_softmax(scores, forbidden)
-    return weights @ V, weights
-
-
-@mistake(
-    "attn-mask-turned-in-place",
-    caught_by="hygiene",
-    says=N_(
-        "The caller's attn_mask is turned round by your function, as logical_not_ does it in place. `~` makes a new "
-        "one."
-    ),
-)
-def attn_mask_turned_in_place(Q, K, V, key_padding_mask=None, attn_mask=None):
-    scores = scaled_scores(Q, K)
-    forbidden = union(scores, key_padding_mask, attn_mask)
-    if attn_mask is not None:
-        attn_mask.logical_not_()
     weights = masked_softmax(scores, forbidden)
     return weights @ V, weights
 

@@ -261,20 +261,6 @@ def no_bias_out(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padd
 
 
 @mistake(
-    "no-bias-for-values",
-    caught_by="biases",
-    says=N_("Your values get no bias: the last third of in_proj_bias is theirs."),
-)
-def no_bias_for_values(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
-    W_q, W_k, W_v = W_in.chunk(3)
-    b_q, b_k, _ = b_in.chunk(3)
-    q, k, v = query @ W_q.T + b_q, key @ W_k.T + b_k, value @ W_v.T
-    q, k, v = (split(x, num_heads) for x in (q, k, v))
-    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
-    return merge(mixed) @ W_out.T + b_out, weights
-
-
-@mistake(
     "no-bias-for-queries",
     caught_by="biases",
     says=N_("Your queries get no bias: the first third of in_proj_bias is theirs."),
@@ -483,6 +469,21 @@ def no_projection_out(query, key, value, num_heads, W_in, b_in, W_out, b_out, ke
 
 
 # The weights that come back
+
+
+@mistake(
+    "first-head-for-all",
+    caught_by="weights_shape",
+    says=N_(
+        "All heads look with the queries and keys of head 0, so that they see the same picture; only their values are "
+        "their own. Does your step for one head know which head it is?"
+    ),
+)
+def first_head_for_all(query, key, value, num_heads, W_in, b_in, W_out, b_out, key_padding_mask=None, attn_mask=None):
+    q, k, v = (split(x, num_heads) for x in project(query, key, value, W_in, b_in))
+    q, k = (x[:, :1].expand(-1, num_heads, -1, -1) for x in (q, k))
+    mixed, weights = attend(q, k, v, key_padding_mask, attn_mask)
+    return merge(mixed) @ W_out.T + b_out, weights
 
 
 @mistake(

@@ -8,6 +8,8 @@ The checks are cut so that one slip costs what it is worth, and is told once:
   the same shift of the projected inputs does;
 - where forbidden weights are zero is asked apart from their values; weights that are averaged over the heads, or
   lie in another shape, lose the check on shapes and those that need each head alone;
+- zeros at the right places, and rows without a key, are worth something only where words decide about the rest:
+  weights that are not the right ones must depend on both queries and keys;
 - results in another order are told by their shapes, and paid for once; where no weights come back, masks are judged
   by the output;
 - that queries, keys and values may come from two sentences is one check, and that each of them counts, without which
@@ -269,12 +271,10 @@ def attend_by_head(student: Student, case: Case, *, exactly: bool = True) -> Pai
     return _by_head(attend(student, case, exactly=exactly), case)
 
 
-def heads_lead(student: Student, rng: Draws) -> bool:
-    """Whether weights come back as (H, B, Tq, Tk), which can't be seen where B = H."""
-    case = draw(rng)
+def heads_lead(pair: Pair, case: Case) -> bool:
+    """Whether weights came back as (H, B, Tq, Tk), which can't be seen where B = H."""
     b, heads, t, tk = weights_shape(case)
-    _, weights = attend(student, case)
-    return weights is not None and tuple(weights.shape) == (heads, b, t, tk)
+    return b != heads and pair[1] is not None and tuple(pair[1].shape) == (heads, b, t, tk)
 
 
 def expect_pattern(pair: Pair, case: Case, why: str, *, heads_first: bool = False, saturated: bool = False) -> None:
@@ -306,6 +306,44 @@ def expect_pattern(pair: Pair, case: Case, why: str, *, heads_first: bool = Fals
             b, head, query, key = places[int(weights[wrong].argmax())].tolist()
             seen = f"{float(weights[b, head, query, key]):.3g}"
             fail(says, b=b, head=head, query=query, key=key, seen=seen, count=len(places), total=int(forbidden.sum()))
+
+
+def expect_both_count(student: Student, rng: Draws, pair: Pair, case: Case, given: Case | None = None) -> None:
+    """Weights that are not the right ones depend on what the words hold, as queries and as keys.
+
+    Args:
+        pair: the student's, for scores that are not saturated.
+        case: self-attention, where every query that may look at a key at all may look at word 0.
+        given: what the pair was made from, if other masks were given than are due.
+    """
+    weights = None if pair[1] is None else heads_of(pair[1], case).detach().double()
+    if weights is None:
+        return  # the output was judged instead
+    forbidden = forbidden_by(case)
+    right = reference(case)[1].masked_fill(forbidden.all(-1, keepdim=True).unsqueeze(1), 0)
+    if torch.allclose(weights, right, rtol=1e-5, atol=1e-5):
+        return
+    _expect_queries_differ(weights, forbidden)
+    case, x = given or case, case.query
+    other = case.with_self(torch.cat([rng.normal(len(x), 1, x.shape[-1]), x[:, 1:]], dim=1))
+    found = heads_of(attend(student, other)[1], other)
+    # The other queries are as they were: only what they look at has changed.
+    if not _apart(found[:, :, 1:], weights[:, :, 1:]):
+        fail(N_("other numbers in word 0 do not change your weights at the other queries, though they may look at it"))
+
+
+def _expect_queries_differ(weights: torch.Tensor, forbidden: torch.Tensor) -> None:
+    """Not all queries weigh the keys that two of them may see in the same proportions."""
+    allowed = ~forbidden.unsqueeze(1)
+    common = allowed.unsqueeze(-2) & allowed.unsqueeze(-3)
+    one, two = weights.unsqueeze(-2) * common, weights.unsqueeze(-3) * common
+    if not _apart(one * two.sum(-1, keepdim=True), two * one.sum(-1, keepdim=True)):
+        fail(N_("all queries of a sentence share their attention out in the same way among the keys that they may "
+                "look at: what a query holds has no say"))  # fmt: skip
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return not torch.allclose(a.detach().double(), b.detach().double(), rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
 ALLOWED = N_(
@@ -366,7 +404,10 @@ def test_results(student: Student, rng: Draws) -> None:
 def test_weights_shape(student: Student, rng: Draws) -> None:
     case = draw(rng)
     _, weights = attend(student, case)
-    expect_shape(weights if weights is not None else heads_of(None, case), weights_shape(case), WEIGHTS)
+    weights = weights if weights is not None else heads_of(None, case)
+    expect_shape(weights, weights_shape(case), WEIGHTS)
+    if torch.allclose(weights, weights[:, :1].expand_as(weights)):
+        fail(N_("the weights of all heads are the same, though each head has queries and keys of its own"))
 
 
 @check(
@@ -379,7 +420,7 @@ def test_weights_shape(student: Student, rng: Draws) -> None:
     needs="weights_shape",
 )
 def test_weights(student: Student, rng: Draws) -> None:
-    for case in (draw_equal(rng), draw(rng), draw(rng, heads=1, d=6), draw(rng, heads=5, d=1)):
+    for case in (draw_equal(rng), draw(rng), draw(rng, heads=1, d=6)):
         case = case.without_biases()
         what = Message(N_("weights (E = {width}, {heads} heads)"),
                        {"width": case.query.shape[-1], "heads": case.num_heads})  # fmt: skip
@@ -408,7 +449,7 @@ def test_rows_sum_to_one(student: Student, rng: Draws) -> None:
     needs="shapes",
 )
 def test_output(student: Student, rng: Draws) -> None:
-    for case in (draw_equal(rng).without_biases(), draw(rng).without_biases(), padded(rng)):
+    for case in (draw_equal(rng).without_biases(), padded(rng)):
         case, (output, weights) = attend_as_far(student, case)
         expect_finite(output, OUTPUT, OUTPUT_AXES)
         expected = reference(case)[0]
@@ -482,6 +523,8 @@ def test_cross_attention(student: Student, rng: Draws) -> None:
     case = draw_cross(rng)
     output, weights = attend_by_head(student, case)
     expect_finite(output, OUTPUT, OUTPUT_AXES)
+    if weights is not None:
+        _expect_queries_differ(weights.double(), forbidden_by(case))
     other_output, other_weights = attend_by_head(student, case._replace(value=rng.normal(*case.value.shape)))
     if weights is not None and other_weights is not None and _apart(weights, other_weights):
         fail(N_("other numbers in value change your weights, though it is query and key that decide them"))
@@ -497,10 +540,6 @@ def test_cross_attention(student: Student, rng: Draws) -> None:
             fail(N_("other numbers in {name} do not change your output"), name=name)
 
 
-def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return not torch.allclose(a.detach().double(), b.detach().double(), rtol=1e-6, atol=1e-6, equal_nan=True)
-
-
 @check(
     points=1,
     title=N_("Padded keys get a weight of exactly 0 in every head, the others do not"),
@@ -511,14 +550,12 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> bool:
     needs="shapes",
 )
 def test_padded_keys(student: Student, rng: Draws) -> None:
-    heads_first = heads_lead(student, rng)
-    for case, saturated in (
-        (_below_minus_100(rng), True),
-        (draw(rng, t=5, heads=3)._replace(key_padding_mask=scattered(rng, B, 5).roll(1, 0)), False),  # B = H, with gaps
-        (padded(rng), False),
-    ):
-        case = case.without_biases()
-        expect_pattern(attend(student, case), case, PADDED, heads_first=heads_first, saturated=saturated)
+    case = draw(rng, t=TK).without_biases()._replace(key_padding_mask=scattered(rng, B, TK).roll(1, 0))  # with gaps
+    pair = attend(student, case)
+    loud = _below_minus_100(rng)
+    expect_pattern(attend(student, loud), loud, PADDED, heads_first=heads_lead(pair, case), saturated=True)
+    expect_pattern(pair, case, PADDED)
+    expect_both_count(student, rng, pair, case)
 
 
 def _below_minus_100(rng: Draws) -> Case:
@@ -552,13 +589,12 @@ def _sharper(case: Case, factor: float) -> Case:
     needs="shapes",
 )
 def test_attn_mask(student: Student, rng: Draws) -> None:
-    heads_first = heads_lead(student, rng)
-    for case in (
-        draw_equal(rng)._replace(attn_mask=causal(4)),
-        draw(rng)._replace(attn_mask=scattered(rng, T, T)),
-    ):
-        case = case.without_biases()
-        expect_pattern(attend(student, case), case, HIDDEN, heads_first=heads_first)
+    case = draw(rng).without_biases()._replace(attn_mask=scattered(rng, T, T))
+    pair = attend(student, case)
+    expect_pattern(pair, case, HIDDEN)
+    equal = draw_equal(rng).without_biases()._replace(attn_mask=causal(4))
+    expect_pattern(attend(student, equal), equal, HIDDEN, heads_first=heads_lead(pair, case))
+    expect_both_count(student, rng, pair, case)
 
 
 @check(
@@ -571,12 +607,12 @@ def test_attn_mask(student: Student, rng: Draws) -> None:
     needs=("padded_keys", "attn_mask"),
 )
 def test_both_masks(student: Student, rng: Draws) -> None:
-    equal = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, keys=4), attn_mask=causal(4))
-    expect_pattern(attend(student, equal), equal, EITHER, heads_first=heads_lead(student, rng))
     case = draw(rng, t=5)._replace(key_padding_mask=padding(rng, 2, 3, 4, keys=5), attn_mask=scattered(rng, 5, 5))
     names = {"attn_mask": case.attn_mask, "key_padding_mask": case.key_padding_mask}
     by_name = unpack(ask_exactly(student, *case[:8], **names), case)
     expect_pattern(by_name, case, EITHER)
+    equal = draw_equal(rng)._replace(key_padding_mask=padding(rng, 1, 2, 3, 4, keys=4), attn_mask=causal(4))
+    expect_pattern(attend(student, equal), equal, EITHER, heads_first=heads_lead(by_name, case))
 
 
 @check(
@@ -639,6 +675,8 @@ def test_empty_rows(student: Student, rng: Draws) -> None:
         output, weights = attend(student, given)
         expect_finite(output, OUTPUT, OUTPUT_AXES)
         expect_pattern((output, weights), case, EMPTY)
+        if due is None:
+            expect_both_count(student, rng, (output, weights), case, given)
         due = _output_of_nothing(student, case) if due is None else due
         off = (output.double() - due).detach().abs().amax(-1) > 1e-5
         places = (off & forbidden_by(case).all(-1)).nonzero()
@@ -716,7 +754,7 @@ def _with_empty_rows(rng: Draws) -> list[Case]:
     needs="empty_rows",
 )
 def test_empty_rows_gradients(student: Student, rng: Draws) -> None:
-    for _, case in _as_read(student, rng, _with_empty_rows(rng)):
+    for _, case in _as_read(student, rng, _with_empty_rows(rng))[:2]:
         inputs = {name: x.detach().clone().requires_grad_() for name, x in case.floating().items()}
         case = case._replace(**inputs)
         for what, result in zip((OUTPUT, WEIGHTS), attend(student, case), strict=True):
@@ -818,9 +856,11 @@ def _expect_parity(student: Student, case: Case, inputs: dict[str, torch.Tensor]
 )
 def test_dtypes(student: Student, rng: Draws) -> None:
     case, exact = attend_as_far(student, padded(rng)._replace(attn_mask=causal(T)))
-    found = {}
+    found = {torch.float64: exact} if exact[0].dtype == torch.float64 else {}
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        found[dtype] = output, weights = attend(student, case.to(dtype), exactly=False)
+        if dtype not in found:
+            found[dtype] = attend(student, case.to(dtype), exactly=False)
+        output, weights = found[dtype]
         expect_dtype(output, dtype, OUTPUT)
         expect_finite(output, OUTPUT, OUTPUT_AXES)
         if weights is not None:
@@ -842,12 +882,10 @@ def test_dtypes(student: Student, rng: Draws) -> None:
 def test_batches(student: Student, rng: Draws) -> None:
     case, found = attend_as_far(student, padded(rng).to(torch.float32))
     x, pads, whole = case.query, case.key_padding_mask, _by_head(found, case)
-    for b in range(B):
-        one = slice(b, b + 1)
-        alone = case.with_self(x[one], key_padding_mask=None if pads is None else pads[one])
-        _expect_same(
-            student, alone, _part(whole, operator.itemgetter(one)), N_("{name} for sentence {b} fed alone"), b=b
-        )
+    b = int(rng.integers(B))
+    one = slice(b, b + 1)
+    alone = case.with_self(x[one], key_padding_mask=None if pads is None else pads[one])
+    _expect_same(student, alone, _part(whole, operator.itemgetter(one)), N_("{name} for sentence {b} fed alone"), b=b)
     moved = case.with_self(x.roll(1, 0), key_padding_mask=None if pads is None else pads.roll(1, 0))
     _expect_same(
         student, moved, _part(whole, lambda result: result.roll(1, 0)), N_("{name} for the batch in another order")
