@@ -152,7 +152,7 @@ def _become_nobody(plan: Plan, work: str, life: int) -> None:
             os.chown(work, plan.account, plan.account)
         if os.geteuid() != plan.account:
             privileges.become(plan.account)
-        die_with_zygote(life)  # changing the user has cleared it
+    die_with_zygote(life)  # whoever changes ids or capabilities loses it
     if 0 in os.getresuid():
         raise OSError("student code would run as root")
 

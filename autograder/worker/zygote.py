@@ -25,7 +25,6 @@ import json
 import os
 import pathlib
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -34,6 +33,7 @@ from typing import Any
 
 from autograder.worker import (
     confine,
+    folders,
     limits,
     namespaces,
     pages,
@@ -46,6 +46,7 @@ from autograder.worker import (
 
 _LARGEST_MESSAGE = 1 << 16
 _COUNT_IS_FRESH_FOR = 1.0
+_END_WITHIN_MS = 5000
 _SLACK = 256  # threads that a user may start elsewhere while a worker of the same user runs
 # It takes up to half a second once and saves 10 to 20 ms a fork: not worth it for one check of one notebook.
 _WORTH_GATHERING = 8
@@ -106,6 +107,8 @@ class Zygote:
                     self._reap()
                 elif descriptor in self._clients:
                     self._obey(self._clients[descriptor])
+        while self._children and self._poll.poll(_END_WITHIN_MS):  # they are killed, and use their folders until then
+            self._reap()
 
     def say(self, client: socket.socket, message: dict[str, Any], *descriptors: int) -> None:
         """Send a message; a client that does not read what it is told is dropped like one that is gone."""
@@ -259,4 +262,5 @@ def main(descriptor: int, module: str, mount_point: str) -> None:
     zygote.say(control, {"ready": True, "seconds": time.perf_counter() - started})
     zygote.run()
     # Whoever started us may be gone, killed even: nobody else would remove what was made for us.
-    shutil.rmtree(pathlib.Path(mount_point).parent, ignore_errors=True)
+    with contextlib.suppress(OSError):  # they may be removing it at the same time
+        folders.remove(pathlib.Path(mount_point).parent)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from autograder.errors import ConfinementUnavailable, GraderFault
-from autograder.examiner import zygotes
+from autograder.examiner import scratch, zygotes
 from autograder.examiner.zygotes import ConfinementFailed, Worker, Zygote, describe_exit
 from autograder.worker import landlock
 from autograder.worker.limits import Limits
@@ -79,6 +79,16 @@ def leave_a_trace(about: Any) -> str:
     before = getattr(sys, "trace_left", "clean")
     sys.trace_left = "dirty"  # type: ignore[attr-defined]
     return before
+
+
+def litter(about: Any) -> str:
+    import os
+
+    os.mkdir("closed", 0)
+    for _ in range(2000):  # deeper than Python calls itself
+        os.mkdir("deeper")
+        os.chdir("deeper")
+    return "done"
 
 
 def send(worker: Worker, function: Callable[[Any], Any], about: Any = None) -> None:
@@ -192,6 +202,31 @@ def test_the_end_of_a_lane_ends_its_workers_and_no_others(zygote: Zygote) -> Non
     assert run(mine, answer) == "here"
     mine.close()
     for descriptor in (reader, writer, pidfd):
+        os.close(descriptor)
+
+
+def test_a_killed_client_leaves_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch.Watch, "_is_too_full", lambda watch: False)  # so deep a folder is
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            zygote = start()
+            tidy, hostile = zygote.spawn(), zygote.spawn()
+            assert run(hostile, litter) == "done"
+            send(hostile, loop_deaf_to_all_signals)
+            os.write(writer, f"{zygote.pid} {tidy.pid} {hostile.pid} {zygote._scratch}".encode())
+            signal.pause()  # until killed: it tidies nothing up
+        finally:
+            os._exit(1)
+    *pids, folder = os.read(reader, 200).decode().split()
+    left = [os.pidfd_open(int(pid)) for pid in pids]
+    assert Path(folder).is_dir()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert all(ends_within(pidfd, 10) for pidfd in left)
+    assert not Path(folder).exists()
+    for descriptor in (reader, writer, *left):
         os.close(descriptor)
 
 

@@ -485,6 +485,200 @@ def push_into_a_terminal(about: About) -> None:
     fcntl.ioctl(0, 0x5412, b"x")
 
 
+def signal_through_the_owner_of_a_pipe(about: About) -> None:
+    import fcntl
+    import os
+    import signal
+    import struct
+
+    reader, _ = os.pipe()
+    fcntl.fcntl(reader, 10, signal.SIGUSR1)  # F_SETSIG
+    fcntl.fcntl(reader, 15, struct.pack("ii", 1, about["client"]))  # F_SETOWN_EX
+    fcntl.fcntl(reader, fcntl.F_SETOWN, about["client"])
+
+
+def own_a_socket_for_somebody(about: About) -> None:
+    import fcntl
+    import socket
+    import struct
+
+    ours, _ = socket.socketpair()
+    fcntl.ioctl(ours, 0x8901, struct.pack("i", about["client"]))  # FIOSETOWN
+
+
+def hold_a_library_for_itself(about: About) -> None:
+    import fcntl
+    import os
+
+    fcntl.fcntl(os.open(os.__file__, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
+def watch_a_folder_of_libraries(about: About) -> None:
+    import fcntl
+    import os
+
+    fcntl.fcntl(os.open(os.path.dirname(os.__file__), os.O_RDONLY), fcntl.F_NOTIFY, 1)
+
+
+def send_a_datagram_to_a_file(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.sendto(b"x", about["datagrams"])
+
+
+def send_a_datagram_to_a_name(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.sendto(b"x", "\0" + about["abstract"] + "-datagrams")
+
+
+def address_its_own_socket(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair()
+    ours.sendto(b"x", about["datagrams"])
+
+
+def pass_a_descriptor(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair()
+    socket.send_fds(ours, [b"x"], [0])
+
+
+def ask_who_is_at_the_other_end(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair()
+    ours.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+
+
+def take_hold_of_the_other_end(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair()
+    ours.getsockopt(socket.SOL_SOCKET, 77)  # SO_PEERPIDFD
+
+
+def filter_a_socket(about: About) -> None:
+    import socket
+
+    ours, _ = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, 16, 1)  # SO_PASSCRED
+
+
+def list_the_network(about: About) -> None:
+    import fcntl
+    import socket
+    import struct
+
+    ours, _ = socket.socketpair()
+    fcntl.ioctl(ours, 0x8912, struct.pack("iP", 0, 0))  # SIOCGIFCONF
+
+
+def lock_a_file_for_good(about: About) -> None:
+    import fcntl
+    import os
+    import struct
+
+    descriptor = os.open("attributed", os.O_CREAT | os.O_RDWR)
+    fcntl.ioctl(descriptor, 0x40086602, struct.pack("l", 0x40))  # FS_IOC_SETFLAGS, no dump
+
+
+def empty_a_library_by_reading(about: About) -> None:
+    import os
+
+    os.open(os.__file__, os.O_RDONLY | os.O_TRUNC)
+
+
+def empty_a_library_by_doing_neither(about: About) -> None:
+    import os
+
+    os.open(os.__file__, 3 | os.O_TRUNC)
+
+
+def take_the_disk_at_once(about: About) -> None:
+    import os
+
+    call(about, "fallocate", os.open("large", os.O_CREAT | os.O_RDWR), 1, 0, 1 << 30)  # FALLOC_FL_KEEP_SIZE
+
+
+def reserve_a_little(about: About) -> int:
+    import os
+
+    descriptor = os.open("reserved", os.O_CREAT | os.O_RDWR)
+    os.posix_fallocate(descriptor, 0, 8192)
+    return os.fstat(descriptor).st_size
+
+
+def empty_its_own_file(about: About) -> int:
+    import os
+
+    for _ in range(2):
+        with open("own", "w") as file:
+            file.write("x")
+    os.truncate(os.open("own", os.O_RDWR), 0)
+    return os.stat("own").st_size
+
+
+def remove_a_queue_of_system_v(about: About) -> None:
+    call(about, "msgctl", 0, 0, 0)  # IPC_RMID
+
+
+def read_a_queue_of_system_v(about: About) -> None:
+    call(about, "msgrcv", 0, 0, 0, 0, 0o4000)
+
+
+def remove_semaphores_of_system_v(about: About) -> None:
+    call(about, "semctl", 0, 0, 0, 0)
+
+
+def remove_a_message_queue(about: About) -> None:
+    import ctypes
+
+    name = ctypes.create_string_buffer(b"nowhere")
+    call(about, "mq_unlink", ctypes.addressof(name))
+
+
+def make_a_call_between_the_known_ones(about: About) -> None:
+    call(about, 400)
+
+
+def splice_pipes(about: About) -> None:
+    call(about, "splice", 0, 0, 0, 0, 0, 0)
+
+
+def confine_itself_further(about: About) -> None:
+    call(about, "landlock_create_ruleset", 0, 0, 1)
+
+
+def dispatch_its_own_calls(about: About) -> None:
+    call(about, "prctl", 59, 1, 0, 0, 0)  # PR_SET_SYSCALL_USER_DISPATCH
+
+
+def kill_by_the_old_gate(about: About) -> None:
+    import ctypes
+    import mmap
+    import platform
+
+    if platform.machine() != "x86_64":
+        raise PermissionError(1, "there is no such gate")
+    # mov eax, 20 (getpid of 32 bits); int 0x80; ret
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")
+    ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+
+
+def kill_by_the_numbers_of_x32(about: About) -> None:
+    import platform
+
+    if platform.machine() != "x86_64":
+        raise PermissionError(1, "there are no such numbers")
+    call(about, 0x40000000 + 39)
+
+
 def dump_core(about: About) -> list[int]:
     import resource
 

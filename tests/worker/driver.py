@@ -16,10 +16,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-CALLS = "ptrace process_vm_readv unshare clone clone3 io_uring_setup shmget mq_open mount keyctl seccomp prctl"
+CALLS = """
+    ptrace process_vm_readv unshare clone clone3 io_uring_setup shmget mq_open mount keyctl seccomp prctl
+    fallocate msgctl msgrcv semctl mq_unlink splice landlock_create_ruleset
+"""
 
 # These would stand in the way of the others, or the others in theirs.
-ALONE = ("see_", "fill_", "start_many_", "take_all_", "write_a_large_", "become_", "outlive_", "raise_")
+ALONE = """
+    see_ fill_ start_many_ take_all_ write_a_large_ take_the_disk_ become_ outlive_ raise_ kill_ dispatch_
+"""
 
 
 def main(package: str, tier: Any) -> None:
@@ -45,14 +50,14 @@ def main(package: str, tier: Any) -> None:
             outcomes: dict[str, Any] = {}
             for name, attack in inspect.getmembers(attacks, inspect.isfunction):
                 source = inspect.getsource(attack) + "\n" + inspect.getsource(attacks.call)
-                if name.startswith(ALONE):
+                if name.startswith(tuple(ALONE.split())):
                     roomy = dataclasses.replace(limits, memory_bytes=3 << 30)
                     with zygote.spawn(roomy if name == "start_many_threads" else limits) as worker:
                         outcomes[name] = ask(worker, source, name, about)
                 elif name != "call":
                     outcomes[name] = ask(common, source, name, about)
             outcomes["course"] = _look(Path(about["course"]), Path(about["common"]))
-            outcomes["confinement"] = sibling.confinement
+            outcomes |= {"confinement": sibling.confinement, "landlock": sibling.landlock_abi}
             for one in kept:
                 one.close()
         print(json.dumps(outcomes))
@@ -96,6 +101,10 @@ def _victims(folder: Path) -> tuple[dict[str, Any], list[socket.socket]]:
     name = f"autograder-test-{os.getpid()}"
     abstract.bind("\0" + name)
     abstract.listen()
+    by_file, by_name = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    by_file.bind(str(folder / "datagrams"))
+    (folder / "datagrams").chmod(0o777)
+    by_name.bind(f"\0{name}-datagrams")
     library = seccomp.Library()
     about = {
         "course": str(course),
@@ -105,10 +114,11 @@ def _victims(folder: Path) -> tuple[dict[str, Any], list[socket.socket]]:
         "tcp": tcp.getsockname()[1],
         "udp": udp.getsockname()[1],
         "unix": str(folder / "socket"),
+        "datagrams": str(folder / "datagrams"),
         "abstract": name,
         "numbers": {call: library.number(call) for call in CALLS.split()},
     }
-    return about, [tcp, udp, unix, abstract]
+    return about, [tcp, udp, unix, abstract, by_file, by_name]
 
 
 def _look(course: Path, common: Path) -> dict[str, Any]:
