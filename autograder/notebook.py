@@ -11,6 +11,7 @@ import errno
 import json
 import math
 import os
+import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from autograder.errors import UnusableNotebook
 
 MAX_MEGABYTES = 100
 MAX_CELLS = 2_000
+MAX_VALUES = 10_000_000
+"""Commas in a file, outside of texts, and five for each list or object: two bytes there, and a hundred in memory."""
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 TEST_PREFIX = "test_"
@@ -169,7 +173,17 @@ def _content(path: Path, follow: bool) -> bytes:
     content = file_content(path, follow)
     if not content.strip():
         raise UnusableNotebook(f"{path} is empty; save the notebook and hand it in again.")
+    # Brackets within texts, which printed tensors are full of, cost nothing; leaving texts out takes a while.
+    if _values(content) > MAX_VALUES and _values(_TEXT.sub(b"", content)) > MAX_VALUES:
+        raise UnusableNotebook(
+            f"{path} holds millions of numbers or lists outside of texts; clear its outputs (in Jupyter: Edit, Clear "
+            "Outputs of All Cells) and save it again."
+        )
     return content
+
+
+def _values(content: bytes) -> int:
+    return content.count(b",") + 5 * (content.count(b"[") + content.count(b"{"))
 
 
 def _parse(path: Path, content: bytes) -> dict[str, Any]:

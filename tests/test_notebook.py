@@ -118,6 +118,18 @@ def test_what_is_no_notebook_is_told_in_one_sentence(path: Path, content: bytes,
     assert error_of(path).startswith(sentence)
 
 
+@pytest.mark.parametrize("values", ["[],", "1,"])
+def test_millions_of_values_are_refused_before_they_take_memory(path: Path, values: str) -> None:
+    path.write_text('{"cells": [' + values * (20_000_000 // len(values)) + "1]}")
+    assert error_of(path).startswith("holds millions of numbers or lists")
+
+
+def test_brackets_in_printed_text_are_no_values(path: Path) -> None:
+    cell = code("a = 1") | {"outputs": [{"output_type": "stream", "name": "stdout", "text": '[0.1, "],' * 2_000_000}]}
+    path.write_text(json.dumps(notebook(cell)))
+    assert len(read_notebook(path).cells) == 1
+
+
 @pytest.mark.parametrize("cell", BROKEN_CELLS)
 def test_a_cell_that_is_none_is_told_with_its_number(path: Path, cell: Any) -> None:
     path.write_text(json.dumps(notebook(code("a = 1"), cell)))

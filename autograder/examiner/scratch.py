@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 import threading
@@ -38,10 +37,14 @@ def size(folder: Path, enough: int | None = None) -> int:
             return total if enough is None else enough
         with entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK + _COST_OF_AN_ENTRY
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((entry.path, depth + 1))
+                except FileNotFoundError:
+                    continue
+                except OSError:  # deeper than any path reaches
+                    return total if enough is None else enough
         if depth > _DEEPEST and enough is not None:
             return enough
     return total

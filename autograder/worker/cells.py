@@ -79,8 +79,7 @@ class Cells:
         self.outputs, self._left, self._dropped, self._figures = [], self.cap, False, 0
         self.shell.compile.cell_number = number
         self._names.add(CELL_NAME.format(number))
-        result = self.shell.run_cell(source, store_history=True)
-        error = result.error_before_exec or result.error_in_exec
+        ok, error = self._run(source)
         shown, self.outputs, self._left = self.outputs, [], 0
         for output in shown:
             if output["output_type"] == "stream":
@@ -88,11 +87,18 @@ class Cells:
         if self._dropped:
             shown.append({"output_type": "stream", "name": "stderr", "text": DROPPED})
         return {
-            "ok": bool(result.success),
+            "ok": ok,
             "outputs": shown,
             "count": self.shell.execution_count - 1,
             "error": None if error is None else describe_exception(error, self.is_cell),
         }
+
+    def _run(self, source: str) -> tuple[bool, BaseException | None]:
+        try:
+            result = self.shell.run_cell(source, store_history=True)
+        except RecursionError as error:  # the compiler's, from which IPython does not expect it
+            return False, error
+        return bool(result.success), result.error_before_exec or result.error_in_exec
 
     def is_cell(self, filename: str) -> bool:
         """Whether a code object's file name is that of a cell."""

@@ -81,6 +81,18 @@ def test_a_folder_too_deep_to_be_looked_at_counts_as_full(folder: Path) -> None:
     scratch.remove(folder)
 
 
+def test_a_folder_whose_path_is_too_long_counts_as_full(folder: Path) -> None:
+    deepest = os.open(folder, os.O_RDONLY)
+    for _ in range(30):
+        os.mkdir("d" * 200, dir_fd=deepest)
+        inner = os.open("d" * 200, os.O_RDONLY, dir_fd=deepest)
+        os.close(deepest)
+        deepest = inner
+    os.close(deepest)
+    assert scratch.size(folder, 1 << 30) == 1 << 30
+    scratch.remove(folder)
+
+
 def test_a_watch_tells_once_that_a_folder_is_too_full(folder: Path) -> None:
     full = threading.Event()
     watch = scratch.Watch(folder, 50_000, full.set)

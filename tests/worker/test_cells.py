@@ -215,6 +215,13 @@ def test_a_recursion_without_end_is_told_in_seconds(run: Run) -> None:
     assert time.monotonic() - started < 10  # some tens of seconds, if every frame is looked at
 
 
+def test_what_is_too_deep_for_the_compiler_is_told_too(run: Run) -> None:
+    reply = run("x = " + "+".join(["1"] * 20_000))
+    assert not reply["ok"]
+    assert reply["error"]["type"] == "RecursionError"
+    assert run("1 + 1")["ok"]
+
+
 def test_what_cannot_be_shown_is_an_error_and_the_cell_goes_on(run: Run) -> None:
     reply = run("class R:\n    def __repr__(self):\n        raise ValueError\nR()")
     assert kinds(reply) == ["error"]
