@@ -49,6 +49,8 @@ _SGR = re.compile(r"\x1b\[[\d;]*m")
 _INDEXED_COLOUR = re.compile(r"(?<!\d)([34])8;5;(\d{1,3})")
 _INLINE_STYLE = re.compile(r' style="[^"]*"')
 _HEADING = re.compile(r"(?<=<)(/?)h([1-6])(?=>)")
+# Code in which letters stand in another order than Python reads them (https://trojansource.codes).
+_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _BORDER = re.compile(r'(?<=<table) border="[0-9]*"')
 _PROMPT = re.compile(r"(?<=Cell )In\[(\d{1,9})\]")
 
@@ -257,7 +259,8 @@ def prose(source: str, attachments: Any = None) -> Markup:
 
 
 def code(source: str) -> Markup:
-    """Python with its parts in spans, by pygments."""
+    """Python with its parts in spans, by pygments; characters that would put it into another order are named."""
+    source = _REORDERING.sub(lambda found: f"[U+{ord(found[0]):04X}]", source)
     return _highlighted(source) if len(source) <= MAX_CODE else Markup(escape(source))
 
 

@@ -7,19 +7,22 @@ import binascii
 import re
 from collections.abc import Mapping
 
+from autograder.sanitise.drawings import is_light
+from autograder.sanitise.sides import fits
 from autograder.sanitise.text import joined
 
 MAX_IMAGE = 8 << 20
 """Bytes of one image."""
 MAX_NAME = 200
 """Characters of an attachment's name."""
+SVG = "image/svg+xml"
 
 _MAGIC = {
     "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
-    "image/svg+xml": re.compile(rb"(?=[^\x00]{0,4096}<svg[\s>])(?!.*<!ENTITY)", re.DOTALL | re.IGNORECASE),
+    SVG: re.compile(rb"(?=[^\x00]{0,4096}<svg[\s>])(?!.*<!ENTITY)", re.DOTALL | re.IGNORECASE),
 }
 KINDS = tuple(_MAGIC)
 DATA_URL = re.compile(r"data:image/[a-z+]{1,10};base64,[A-Za-z0-9+/=]*", re.IGNORECASE)
@@ -35,7 +38,11 @@ def image(kind: str, value: object) -> str | None:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return base64.b64encode(data).decode() if len(data) <= MAX_IMAGE and _MAGIC[kind].match(data) else None
+    if len(data) > MAX_IMAGE or not _MAGIC[kind].match(data) or not fits(kind, data):
+        return None
+    if kind == SVG and not is_light(data):
+        return None
+    return base64.b64encode(data).decode()
 
 
 def data_url(value: str) -> str | None:

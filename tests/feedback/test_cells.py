@@ -81,6 +81,11 @@ def test_code_is_in_colours_and_escaped() -> None:
     assert "script" not in page.tags()
 
 
+def test_characters_that_put_code_into_another_order_are_named() -> None:
+    html = made(report(DOUBLE), answer("double", "return x  # \u202ex 2\u2066"))
+    assert "# [U+202E]x 2[U+2066]" in Page(html).text
+
+
 def test_outputs_of_all_kinds_are_shown() -> None:
     page = page_of(
         code(

@@ -31,6 +31,13 @@ def test_a_colour_that_is_cut_off_does_not_stop_the_page(text: str) -> None:
     assert "<b>" not in ansi2html(output["text"])
 
 
+def test_what_was_printed_stands_in_the_order_in_which_it_was() -> None:
+    [output] = clean_outputs(
+        [{"output_type": "stream", "name": "stdout", "text": "\u202e02 \u2067fo\u2069 \u05d0\u200f"}]
+    )
+    assert output["text"] == "02 fo \u05d0\u200f"
+
+
 def test_other_control_sequences_are_dropped() -> None:
     text = "a\x1b[2J\x1b]8;;javascript:x\x1b\\b\x1b\x1b[5n[38m\x00\x07c\x1b"
     [output] = clean_outputs([{"output_type": "stream", "text": text}])
