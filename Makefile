@@ -8,7 +8,7 @@ LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.built
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint types lab formgrader release verify matrix seeds clean
+.PHONY: help demo test redteam lint types lab formgrader release verify matrix seeds clean
 .DELETE_ON_ERROR:
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make lab         open a copy of the exercises, in work/, in JupyterLab"
 	@echo "make formgrader  open the gradebook in JupyterLab, to grade by hand"
 	@echo "make test        run the project's own tests"
+	@echo "make redteam     run the bank of hostile submissions alone; TIER=B in the weaker confinement"
 	@echo "make lint        check style and types"
 	@echo "make verify      prove that the hidden tests accept right answers and catch the known mistakes"
 	@echo "make matrix      the same, and write docs/kill-matrix.md"
@@ -29,6 +30,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(VENV)/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# The hostile submissions alone. TIER=B has them confined as on machines without user namespaces.
+redteam: $(STAMP)
+	@AUTOGRADER_TIER=$(TIER) $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/redteam/test_bank*.py $(ARGS)
 
 lint: types
 	@$(VENV)/bin/ruff check

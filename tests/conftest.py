@@ -13,6 +13,9 @@ import pytest
 
 from autograder.grading import Grader
 from tests import engine
+from tests.redteam.summary import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]  # a hook: under xdist the process that prints loads this file alone
 
 REPOSITORY = Path(__file__).parent.parent
 

@@ -1,0 +1,1 @@
+"""Hostile submissions, each with what it must come to."""
