@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
-from autograder.examiner.client import Examiner, Lane
+from autograder.examiner.client import Examiner, Lane, LaneLost, deadline_of
 from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownJob
 from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
@@ -21,7 +21,7 @@ from autograder.report import ExerciseReport, GradeReport, Status, total
 
 TIERS: tuple[Tier, ...] = ("A", "B", "C")
 ATTEMPTS = 2
-"""How often a submission is handed in to the examiner before its fault is given up on."""
+"""How often a submission is handed in to the examiner, all in its one time; only once where it has cost a lane."""
 MAX_BATCH = 6
 """Answers without a notebook that share a worker: its start takes as long as a small suite."""
 RESET = "%reset -f"
@@ -160,17 +160,18 @@ class Grader:
         self.close()
 
     def _examine(self, job: Job | KnownJob) -> Examined:
+        deadline = deadline_of(job)
         for attempt in range(ATTEMPTS):
             lane: Lane | None = getattr(self._lanes, "lane", None)
             try:
                 if lane is None:
                     lane = self._lanes.lane = self._new_lane()
-                return lane.examine(job) if isinstance(job, Job) else lane.examine_known(job)
-            except GraderFault:
+                return lane.examine(job, deadline)
+            except GraderFault as fault:
                 if lane is not None:
                     lane.close()
                 self._lanes.lane = None
-                if attempt + 1 == ATTEMPTS or self._closed:
+                if isinstance(fault, LaneLost) or attempt + 1 == ATTEMPTS or self._closed:
                     raise
         raise AssertionError("unreachable")
 

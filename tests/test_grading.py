@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from autograder.errors import GraderFault
+from autograder.examiner.client import GRACE_SECONDS, LaneLost
 from autograder.grading import Grader
 from autograder.messages import message
 from autograder.notebook import Notebook
@@ -86,7 +87,7 @@ def test_an_exception_is_shown_as_type_text_and_line(graded) -> None:
     report = graded(answered(**{ATTENTION: attention("weights = Q\nraise KeyError('weights')")}))
     assert re.fullmatch(
         r"your function, called with (\w+ \(3, 4, \d\)(, )?){3} in float32, "
-        r"raised KeyError: 'weights' \(line 5 of the cell\): `raise KeyError\('weights'\)`",
+        r"raised KeyError: “'weights'” \(line 5 of the cell\): `raise KeyError\('weights'\)`",
         first_message(report).replace("(3, 6,", "(3, 4,"),
     )
     assert "error" in outcomes(report)
@@ -106,7 +107,7 @@ def test_a_syntax_error_is_told_with_its_line_and_spoils_nothing_else(graded) ->
     report = graded(answered(project_qkv=PROJECTION, **{ATTENTION: attention("return (")}))
     assert scores(report) == (4, 0)
     assert re.fullmatch(
-        rf"the cell that defines {ATTENTION} stopped with SyntaxError: .+ \(line 4 of the cell\): `return \(`",
+        rf"the cell that defines {ATTENTION} stopped with SyntaxError: “.+” \(line 4 of the cell\): `return \(`",
         first_message(report),
     )
 
@@ -127,7 +128,7 @@ def test_an_error_in_another_cell_costs_nothing(graded) -> None:
     report = graded(with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: GOOD}), 4, "1 / 0"))
     assert report.complete
     [note] = [note.render() for note in report.notes]
-    assert note.endswith("stopped with ZeroDivisionError: division by zero; nothing was taken off for it")
+    assert note.endswith("stopped with ZeroDivisionError: “division by zero”; nothing was taken off for it")
 
 
 def test_a_raise_line_that_was_left_is_told_and_is_not_called_untouched(graded) -> None:
@@ -172,7 +173,7 @@ def test_a_cell_that_stops_below_its_function_is_told_before_anything_else(grade
     slipped = f"import torch\ndef {ATTENTION}(Q, K, V):\n    scores = Q @ K.mT\nweights = torch.softmax(scores, -1)\n"
     report = graded(answered(**{ATTENTION: slipped}))
     assert first_message(report) == (
-        f"the cell that defines {ATTENTION} stopped with NameError: name 'scores' is not defined "
+        f"the cell that defines {ATTENTION} stopped with NameError: “name 'scores' is not defined” "
         "(line 4 of the cell): `weights = torch.softmax(scores, -1)`"
     )
     assert exercise(report).mistake is None
@@ -229,6 +230,16 @@ def test_gigabytes_are_refused_and_the_next_exercise_is_graded(graded) -> None:
     huge = "def project_qkv(x, W_q, W_k, W_v):\n    import torch\n    return (torch.zeros(100 << 20),) * 3\n"
     report = graded(answered(project_qkv=huge, **{ATTENTION: GOOD}))
     assert scores(report) == (0, 16)
+
+
+TWIST = "with torch.no_grad():\n    Q.transpose_(-1, -2)\nQ = Q.mT\n" + GOOD_BODY
+
+
+def test_an_input_that_is_transposed_in_place_costs_harmlessness_alone(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention(TWIST)}))
+    lost = [check for check in exercise(report).checks if check.outcome != "passed"]
+    assert [check.outcome for check in lost] == ["failed"]
+    assert first_message(report).startswith("your function changes what it is given")
 
 
 # What must not pay
@@ -549,6 +560,27 @@ def test_a_lane_that_dies_costs_a_retry_and_no_result(grader: Grader) -> None:
     grader.grade(release(), "attention", SEED)
     os.kill(grader._lanes.lane._pid, signal.SIGKILL)
     assert grader.grade(answered(project_qkv=PROJECTION), "attention", SEED).report.score == 4
+
+
+@pytest.mark.parametrize(("fault", "attempts"), [(LaneLost("killed"), 1), (GraderFault("no process"), 2)])
+def test_a_submission_that_has_cost_a_lane_is_not_handed_in_again(
+    grader: Grader, monkeypatch: pytest.MonkeyPatch, fault: GraderFault, attempts: int
+) -> None:
+    deadlines = []
+
+    class Fails:
+        def examine(self, job: object, deadline: float) -> None:
+            deadlines.append(deadline)
+            raise fault
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(grader, "_new_lane", Fails)
+    monkeypatch.setattr(grader._lanes, "lane", None, raising=False)
+    assert grader.grade(release(), "attention", SEED).report.status == "ungraded"
+    assert len(deadlines) == attempts and len(set(deadlines)) == 1
+    assert deadlines[0] - time.monotonic() <= course().limits.submission_seconds + GRACE_SECONDS
 
 
 def test_a_file_that_is_no_notebook_is_unusable_with_one_sentence(graded, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeGuard
 import numpy
 import torch
 
+from autograder.channel import raw, words
 from autograder.channel.frames import MAX_BLOB, Buffer, ProtocolError
 
 DTYPES: dict[str, torch.dtype] = {
@@ -24,11 +25,20 @@ DTYPES: dict[str, torch.dtype] = {
         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
     )
 }  # fmt: skip
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 MAX_TEXT = 64 << 10
 MAX_AXES = 16
 MAX_INT_BITS = 256
+ITEM_BYTES = 512
+"""What a value or a tensor's row takes in Python, at most, apart from texts and numbers in storages."""
+REASONS = frozenset(
+    ("numpy", "generator", "sparse", "meta", "quantized", "subclass", "dtype", "too_large", "too_deep", "other")
+)
+
+_NUMPY_NUMBERS = numpy.integer, numpy.floating, numpy.bool_
+_PLAIN = (int, int.__int__), (float, float.__float__), (str, str.__str__)
 
 
 @dataclass(frozen=True)
@@ -36,9 +46,8 @@ class Unsupported:
     """A value that can't cross the border.
 
     Attributes:
-        type_name: what it was, such as ``numpy.ndarray``.
-        reason: ``numpy``, ``generator``, ``sparse``, ``meta``, ``quantized``, ``subclass``, ``dtype``,
-            ``too_large``, ``too_deep`` or ``other``.
+        type_name: what it was, such as ``numpy.ndarray``; it looks like a name, whatever it was.
+        reason: one of `REASONS`.
     """
 
     type_name: str
@@ -50,19 +59,19 @@ class Storages:
 
     def __init__(self, known: Sequence[torch.UntypedStorage] = ()) -> None:
         self.known = list(known)
-        self._numbers = {storage._cdata: number for number, storage in enumerate(self.known)}
+        self._numbers = {raw.address_of(storage): number for number, storage in enumerate(self.known)}
 
     def number(self, storage: torch.UntypedStorage) -> int:
         """The number of a storage; a new one where it was not met before."""
-        # `_cdata` is the address of the C++ storage: it tells storages apart even where they are empty.
-        number = self._numbers.setdefault(storage._cdata, len(self.known))
+        # The address of the C++ storage tells storages apart even where they are empty.
+        number = self._numbers.setdefault(raw.address_of(storage), len(self.known))
         if number == len(self.known):
             self.known.append(storage)
         return number
 
     def number_of(self, storage: torch.UntypedStorage) -> int | None:
         """The number of a storage, or None where it was not met before."""
-        return self._numbers.get(storage._cdata)
+        return self._numbers.get(raw.address_of(storage))
 
 
 class Encoder:
@@ -96,71 +105,73 @@ class Encoder:
         self._text = 0
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """The JSON tree of a value."""
-        self._items += 1
-        # A container that is too long is refused whole: a million items would be a million refusals.
-        if self._items + _length(value) > MAX_ITEMS:
-            return _unsupported(value, "too_large")
+        """The JSON tree of a value. Nothing that its class defines is asked."""
+        kind = type(value)
         if depth > MAX_DEPTH:
-            return _unsupported(value, "too_deep")
-        if value is None or type(value) is bool or type(value) is float:
+            return _unsupported(kind, "too_deep")
+        # A container that is too long is refused whole: a million items would be a million refusals.
+        items = self._items + _length(value, kind) + (depth == 0)
+        if items > MAX_ITEMS:
+            return _unsupported(kind, "too_large")
+        self._items = items
+        if value is None or kind is bool or kind is float:
             return value
-        if type(value) is int:
-            return value if value.bit_length() <= MAX_INT_BITS else _unsupported(value, "too_large")
-        if type(value) is str:
+        if kind is int:
+            return value if value.bit_length() <= MAX_INT_BITS else _unsupported(kind, "too_large")
+        if kind is str:
             self._text += len(value)
-            return value if self._text <= MAX_TEXT else _unsupported(value, "too_large")
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value)
-        if isinstance(value, (numpy.integer, numpy.floating, numpy.bool_)):
-            return self.value(value.item(), depth + 1)  # a numpy scalar is as good as a Python number
-        if isinstance(value, bool | int | float | str):  # an IntEnum, a str subclass
-            plain = int if isinstance(value, int) else float if isinstance(value, float) else str
-            return self.value(plain(value), depth + 1)
-        if isinstance(value, tuple | list):
-            # The base class's own iterator: a subclass may have a mind of its own.
-            kind, items = (
-                ("tuple", tuple.__iter__(value)) if isinstance(value, tuple) else ("list", list.__iter__(value))
-            )
-            return {"t": kind, "v": [self.value(item, depth + 1) for item in items]}
-        if isinstance(value, dict):
+            return value if self._text <= MAX_TEXT else _unsupported(kind, "too_large")
+        if issubclass(kind, torch.Tensor):
+            return self._tensor(value, kind)
+        if issubclass(kind, tuple | list):
+            name, of = ("tuple", tuple.__iter__) if issubclass(kind, tuple) else ("list", list.__iter__)
+            return {"t": name, "v": [self.value(item, depth + 1) for item in of(value)]}
+        if issubclass(kind, dict):
             pairs = dict.items(value)
             return {
                 "t": "dict",
                 "v": [[self.value(k, depth + 1), self.value(v, depth + 1)] for k, v in pairs],
             }
-        return _unsupported(value, _reason(value))
+        if issubclass(kind, _NUMPY_NUMBERS):
+            return self.value(numpy.generic.item(value), depth + 1)  # as good as a Python number
+        for base, plain in _PLAIN:  # an IntEnum, a str subclass
+            if issubclass(kind, base):
+                return self.value(plain(value), depth + 1)
+        return _unsupported(kind, _reason(kind))
 
     def tables(self) -> tuple[dict[str, Any], list[Buffer]]:
         """The tables of the new tensors and storages for the frame's header, and its blob in pieces."""
         rows = []
         for tensor in self.tensors[self._first_new :]:
-            number = self.storages.number(tensor.untyped_storage())
+            number = self.storages.number(raw.storage_of(tensor))
             start = self._spans[number][0] if number >= self._shared else 0
             rows.append(
                 {
                     "s": number,
-                    "d": str(tensor.dtype).removeprefix("torch."),
+                    "d": DTYPE_NAMES[tensor.dtype],
                     "n": list(tensor.shape),
-                    "k": list(tensor.stride()),
+                    "k": list(raw.strides_of(tensor)),
                     # Where an empty tensor begins says nothing, and may be beyond the bytes that are sent.
-                    "o": tensor.storage_offset() - start // tensor.element_size() if tensor.numel() else 0,
-                    "g": bool(tensor.requires_grad),
+                    "o": raw.offset_of(tensor) - start // raw.item_bytes(tensor) if raw.count_of(tensor) else 0,
+                    "g": tensor.requires_grad,
                 }
             )
         new = range(self._shared, len(self.storages.known))
         blobs = [storage_bytes(self.storages.known[number])[slice(*self._spans[number])] for number in new]
         return {"tensors": rows, "storages": [len(blob) for blob in blobs]}, list(blobs)
 
-    def _tensor(self, tensor: torch.Tensor) -> Any:
+    def _tensor(self, tensor: torch.Tensor, kind: type) -> Any:
         number = self._numbers.get(id(tensor))
         if number is None:
-            why = tensor_reason(tensor)
+            try:
+                why = tensor_reason(tensor)
+                original, tensor = tensor, tensor if why else raw.resolved(tensor)
+                if not why and not self._reserve(tensor):
+                    why = "too_large"
+            except (RuntimeError, NotImplementedError):  # one that `vmap` left behind, and the like: no bytes to send
+                why = "other"
             if why:
-                return _unsupported(tensor, why)
-            original, tensor = tensor, _plain(tensor)
-            if not self._reserve(tensor):
-                return _unsupported(tensor, "too_large")
+                return _unsupported(kind, why)
             number = self._numbers[id(original)] = len(self.tensors)
             self.tensors.append(tensor)
             self._originals.append(original)
@@ -169,12 +180,12 @@ class Encoder:
     def _reserve(self, tensor: torch.Tensor) -> bool:
         """Take a tensor's bytes into the frame, unless it would grow beyond its limit."""
         # The other side counts what tensors claim (an expanded one claims more than it has), the frame what is sent.
-        claimed = self._claimed + _extent(tensor.shape) * tensor.element_size()
-        storage = tensor.untyped_storage()
+        claimed = self._claimed + _extent(tensor.shape) * raw.item_bytes(tensor)
+        storage = raw.storage_of(tensor)
         number = self.storages.number_of(storage)
         sent, span = self._sent, (0, 0)
         if number is None or number >= self._shared:
-            span = (0, storage.nbytes()) if self._whole else _span(tensor)
+            span = (0, raw.size_of(storage)) if self._whole else raw.span(tensor)
             before = self._spans.get(number, (0, 0)) if number is not None else (0, 0)
             span = _union(before, span)
             sent += (span[1] - span[0]) - (before[1] - before[0])
@@ -220,22 +231,27 @@ class Decoder:
             self.storages.append(_storage(memoryview(blob)[start : start + size]))
             start += size
         self.tensors = list(tensors)
-        self._bytes = 0
+        self._bytes = self._items = self._text = 0
         self.differentiable: set[int] = set()
         """Numbers of the tensors that required gradients on the other side; here none does, until it is asked to."""
         for row in rows:
             tensor = self._tensor(row)
-            if row.get("g") is True and (tensor.is_floating_point() or tensor.is_complex()):
+            if row["g"] and (tensor.is_floating_point() or tensor.is_complex()):
                 self.differentiable.add(len(self.tensors))
             self.tensors.append(tensor)
 
     def value(self, tree: Any, depth: int = 0) -> Any:
         """The value of a JSON tree."""
-        if tree is None or isinstance(tree, bool | int | float | str):
+        self._items += 1
+        if self._items > MAX_ITEMS:
+            raise ProtocolError("a frame holds too many values")
+        if tree is None or isinstance(tree, bool | int | float):
             if type(tree) is int and tree.bit_length() > MAX_INT_BITS:  # no float holds it
                 raise ProtocolError("a whole number is too large")
             return tree
-        if depth > MAX_DEPTH + 1 or not isinstance(tree, dict):
+        if isinstance(tree, str):
+            return self._counted(tree)
+        if depth > MAX_DEPTH + 1 or not isinstance(tree, dict) or len(tree) != 2 + (tree.get("t") == "other"):
             raise ProtocolError("a value has an unknown form")
         kind, content = tree.get("t"), tree.get("v")
         if kind == "tensor":
@@ -244,7 +260,8 @@ class Decoder:
                 raise ProtocolError("a value names a tensor that did not come")
             return self.tensors[number]
         if kind == "other":
-            return Unsupported(_text(tree.get("type")), _text(tree.get("why")))
+            why = tree.get("why")
+            return Unsupported(words.name(tree.get("type")), why if why in REASONS else "other")
         if not isinstance(content, list):
             raise ProtocolError("a container has no list of items")
         if kind in ("list", "tuple"):
@@ -253,6 +270,17 @@ class Decoder:
         if kind == "dict":
             return self._dict(content, depth)
         raise ProtocolError("a value has an unknown kind")
+
+    @property
+    def weight(self) -> int:
+        """How much memory the tables and the values take, in bytes, roughly; the storages apart."""
+        return self._text * 4 + (self._items + len(self.tensors)) * ITEM_BYTES
+
+    def _counted(self, text: str) -> str:
+        self._text += len(text)
+        if self._text > MAX_TEXT:
+            raise ProtocolError("a frame holds too much text")
+        return text
 
     def _dict(self, pairs: list[Any], depth: int) -> dict[Any, Any]:
         decoded = {}
@@ -269,9 +297,10 @@ class Decoder:
         return decoded
 
     def _tensor(self, row: Any) -> torch.Tensor:
-        if not isinstance(row, dict):
-            raise ProtocolError("a tensor's row is no object")
-        dtype, number, offset = DTYPES.get(str(row.get("d"))), row.get("s"), row.get("o")
+        if not isinstance(row, dict) or len(row) != 6 or type(row.get("g")) is not bool:
+            raise ProtocolError("a tensor's row is no object of the known form")
+        dtype_name, number, offset = row.get("d"), row.get("s"), row.get("o")
+        dtype = DTYPES.get(dtype_name) if isinstance(dtype_name, str) else None
         shape, strides = row.get("n"), row.get("k")
         if (
             dtype is None or not _is_count(number) or number >= len(self.storages) or not _is_count(offset)
@@ -323,26 +352,9 @@ def tensor_reason(tensor: torch.Tensor) -> str | None:
         return "meta"
     if tensor.device.type != "cpu":
         return "other"
-    if _span(tensor)[1] > tensor.untyped_storage().nbytes():  # what a `resize_` that failed leaves behind
+    if raw.span(tensor)[1] > raw.size_of(raw.storage_of(tensor)):  # what a `resize_` that failed leaves behind
         return "other"
-    return None if str(tensor.dtype).removeprefix("torch.") in DTYPES else "dtype"
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    # Lazy conjugation and negation are flags, not bytes. Everything else keeps its strides.
-    if tensor.is_conj() or tensor.is_neg():
-        return tensor.resolve_conj().resolve_neg()
-    return tensor
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First and last byte, the last one excluded, of a tensor in its storage."""
-    if tensor.numel() == 0:
-        return 0, 0
-    size, first = tensor.element_size(), tensor.storage_offset()
-    last = first + sum((n - 1) * k for n, k in zip(tensor.shape, tensor.stride(), strict=True))
-    # Rounded down to 16: views of other dtypes into the same storage keep whole offsets.
-    return int(first * size // 16 * 16), int((last + 1) * size)
+    return None if tensor.dtype in DTYPE_NAMES else "dtype"
 
 
 def _extent(shape: Sequence[int]) -> int:
@@ -357,11 +369,11 @@ def _union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _length(value: Any) -> int:
+def _length(value: Any, kind: type) -> int:
     """How many items a container brings, by the base class's own count."""
-    if isinstance(value, tuple | list):
-        return tuple.__len__(value) if isinstance(value, tuple) else list.__len__(value)
-    return 2 * dict.__len__(value) if isinstance(value, dict) else 0
+    if issubclass(kind, tuple | list):
+        return tuple.__len__(value) if issubclass(kind, tuple) else list.__len__(value)
+    return 2 * dict.__len__(value) if issubclass(kind, dict) else 0
 
 
 def _storage(data: memoryview) -> torch.UntypedStorage:
@@ -370,21 +382,15 @@ def _storage(data: memoryview) -> torch.UntypedStorage:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
 
 
-def _unsupported(value: Any, reason: str) -> dict[str, Any]:
-    kind = type(value)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return {"t": "other", "type": f"{module}{kind.__qualname__}"[:200], "why": reason}
+def _unsupported(kind: type, reason: str) -> dict[str, Any]:
+    return {"t": "other", "type": words.name(raw.type_name(kind)), "why": reason}
 
 
-def _reason(value: Any) -> str:
-    if isinstance(value, numpy.ndarray):
+def _reason(kind: type) -> str:
+    if issubclass(kind, numpy.ndarray):
         return "numpy"
-    return "generator" if hasattr(type(value), "__next__") else "other"
+    return "generator" if raw.offers(kind, "__next__") else "other"
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 62
-
-
-def _text(value: Any) -> str:
-    return value[:200] if isinstance(value, str) else "?"

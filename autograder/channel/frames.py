@@ -79,6 +79,8 @@ def receive(
 ) -> tuple[dict[str, Any], bytearray]:
     """Receive one frame.
 
+    Only its bytes are taken: the kernel closes descriptors that come with them.
+
     Returns:
         Its header, a dict, and its blob.
 
@@ -90,12 +92,31 @@ def receive(
     if header_size > max_header or blob_size > max_blob:
         raise ProtocolError(f"a frame of {header_size} + {blob_size} bytes is too large")
     try:
-        header = json.loads(_exactly(sock, header_size, deadline))
+        header = json.loads(_exactly(sock, header_size, deadline).decode("ascii"))
     except (ValueError, RecursionError):
         raise ProtocolError("a frame's header is no JSON") from None
     if not isinstance(header, dict):
         raise ProtocolError("a frame's header is no JSON object")
     return header, _exactly(sock, blob_size, deadline)
+
+
+def expect_silence(sock: socket.socket) -> None:
+    """Nothing has come that nobody asked for.
+
+    Raises:
+        ProtocolError: something has.
+        PeerGone: the other side is gone.
+    """
+    sock.settimeout(0)
+    try:
+        waiting = sock.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return
+    except OSError as error:
+        raise PeerGone(str(error)) from None
+    if not waiting:
+        raise PeerGone("the channel was closed")
+    raise ProtocolError("it answered before it was asked")
 
 
 def _exactly(sock: socket.socket, size: int, deadline: float | None) -> bytearray:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import torch
 
+from autograder.channel import words
 from autograder.channel.codec import DTYPES, Decoder, Encoder, overwrite
 from autograder.channel.frames import Buffer, ProtocolError
 
-Frame = tuple[dict[str, Any], bytes]
+Frame = tuple[dict[str, Any], bytes | bytearray]
 
 MAX_RECORDED = 64 << 20
-"""Bytes of an exercise's calls that are kept."""
+"""Bytes of an exercise's calls that are kept, roughly."""
+MAX_EXCEPTION_TEXT = 2_000
+MAX_LINE_NUMBER = 1_000_000
+REPLY_FIELDS = "result", "raised", "tensors", "storages", "changed", "restructured", "forbidden", "grads"
 
 
 class StudentRaised(Exception):
@@ -31,15 +35,23 @@ class StudentRaised(Exception):
         message: its text, at most 2,000 characters.
         line: the line of the student's cell where it came from, or None.
         code: the text of that line.
+        by_hand: whether a `raise` statement raised it, as far as the student's process says.
         called_with: the tensors that the function was called with, by name, with shapes and dtypes, for people.
     """
 
     def __init__(
-        self, type_name: str, bases: tuple[str, ...], text: str, line: int | None, code: str, called_with: str
+        self,
+        type_name: str,
+        bases: tuple[str, ...],
+        text: str,
+        line: int | None,
+        code: str,
+        called_with: str,
+        by_hand: bool = False,
     ) -> None:
         super().__init__(f"{type_name}: {text}")
         self.type_name, self.bases, self.message = type_name, bases, text
-        self.line, self.code, self.called_with = line, code, called_with
+        self.line, self.code, self.called_with, self.by_hand = line, code, called_with, by_hand
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,8 @@ class Student:
         for storage, data in changed:
             overwrite(storage, data)
         decoder.check_bools()
-        self._record(self.calls, call, request, reply)
+        call.reply = reply = without_more(reply)
+        self._record(self.calls, call, decoder.weight, request, reply)
         self._note_changes(self._labelled(args, kwargs), changed, reply[0])
         self._raise_what_was_raised(reply[0], call)
         outputs = _differentiable_outputs(result, decoder, encoder.tensors)
@@ -149,6 +162,7 @@ class Student:
         """Gradients of a call's inputs for given gradients of some of its results (tensor numbers)."""
         encoder = Encoder()
         header: dict[str, Any] = {"op": "backward", "call": call.request[0]["id"], "outputs": list(outputs)}
+        header["watch"] = self._watch
         for grad in grads:
             # One entry for each gradient, even where autograd hands the same object twice.
             encoder.value(grad.detach())
@@ -156,22 +170,23 @@ class Student:
         header.update(tables)
         request = header, b"".join(blobs)
         reply = self._endpoint.request(header, [request[1]])
+        reply = without_more(reply)
+        found, weight = read_gradients(reply)
         if "raised" in reply[0]:
-            self._record(call.backwards, (request, reply), request, reply)
+            self._record(call.backwards, (request, reply), weight, request, reply)
         self._raise_what_was_raised(reply[0], call)
-        found = read_gradients(reply)
         inputs = call.request[0]["tensors"]
         if len(found) != len(inputs):
             raise ProtocolError("the gradients are not those of the inputs")
         for ours, row in zip(found, inputs, strict=True):
             if ours is not None and (list(ours.shape), ours.dtype) != (row["n"], DTYPES[row["d"]]):
                 raise ProtocolError("a gradient has another shape or dtype than its input")
-        self._record(call.backwards, (request, reply), request, reply)
+        self._record(call.backwards, (request, reply), weight, request, reply)
         return found
 
-    def _record(self, record: list[Any], item: Any, *frames: Frame) -> None:
+    def _record(self, record: list[Any], item: Any, weight: int, *frames: Frame) -> None:
         """Keep what made sense, as long as it is not too much: a student may return megabytes at every call."""
-        self._room -= sum(len(blob) for _, blob in frames)
+        self._room -= weight + sum(len(blob) for _, blob in frames)
         if self._room < 0:
             self.calls.clear()  # half a record would name mistakes that were not made
         else:
@@ -179,9 +194,9 @@ class Student:
 
     def _raise_what_was_raised(self, header: dict[str, Any], call: Call) -> None:
         if "forbidden" in header:
-            raise ForbiddenCalled(_first_sighting(header["forbidden"]))
+            raise ForbiddenCalled(_first_sighting(header["forbidden"], self._watch))
         if "raised" in header:
-            _raise(header["raised"], self._described(call.request[0]))
+            raise _raised(header["raised"], self._described(call.request[0]))
 
     def _note_changes(self, arguments: Iterator[tuple[str, Any]], changed: list[Any], header: dict[str, Any]) -> None:
         touched = {storage._cdata for storage, _ in changed}
@@ -246,8 +261,34 @@ def read_reply(
     return decoder.value(header.get("result")), decoder, changed
 
 
-def read_gradients(reply: Frame) -> list[torch.Tensor | None]:
-    """Decode the reply of a backward pass."""
+def without_more(reply: Frame) -> Frame:
+    """A reply without what nobody asked for: what is kept of it is bounded by what was decoded."""
+    header, blob = reply
+    known = {name: header[name] for name in REPLY_FIELDS if name in header}
+    if "raised" in known:
+        known["raised"] = exception(known["raised"])
+    if "restructured" in known:
+        known["restructured"] = bool(known["restructured"])
+    return known, blob
+
+
+def exception(value: Any) -> dict[str, Any] | None:
+    """An exception's description in known types and bounded sizes; None where it is none."""
+    if not isinstance(value, dict):
+        return None
+    text, line, bases = value.get("text"), value.get("line"), value.get("bases")
+    return {
+        "type": words.name(value.get("type"), unknown="Exception"),
+        "bases": [words.name(base) for base in bases[:20]] if isinstance(bases, list) else [],
+        "text": text[:MAX_EXCEPTION_TEXT] if isinstance(text, str) else "",
+        "line": line if type(line) is int and 0 < line < MAX_LINE_NUMBER else None,
+        "code": words.line(value.get("code")).replace("`", "'"),
+        "by_hand": value.get("by_hand") is True,
+    }
+
+
+def read_gradients(reply: Frame) -> tuple[list[torch.Tensor | None], int]:
+    """Decode the reply of a backward pass: the gradients, and how much memory they take beside their storages."""
     header, blob = reply
     decoder, trees = Decoder(header, blob), header.get("grads")
     if not isinstance(trees, list):
@@ -255,7 +296,7 @@ def read_gradients(reply: Frame) -> list[torch.Tensor | None]:
     found = [decoder.value(tree) for tree in trees]
     if not all(grad is None or isinstance(grad, torch.Tensor) for grad in found):
         raise ProtocolError("a gradient is no tensor")
-    return found
+    return found, decoder.weight
 
 
 def _differentiable_outputs(result: Any, decoder: Decoder, inputs: Sequence[torch.Tensor]) -> list[int]:
@@ -292,24 +333,26 @@ class _Bridge(torch.autograd.Function):
         return None, None, None, *found
 
 
-def _first_sighting(seen: Any) -> ForbiddenCall:
+def _first_sighting(seen: Any, watched: Sequence[str]) -> ForbiddenCall:
     if not isinstance(seen, list) or not seen or not isinstance(seen[0], list) or len(seen[0]) != 2:
         raise ProtocolError("a forbidden call came without its description")
     name, line = seen[0]
-    return ForbiddenCall(str(name)[:200], line if type(line) is int else None)
+    if name not in watched:
+        raise ProtocolError("a forbidden call is of what was not asked for")
+    return ForbiddenCall(name, line if type(line) is int and 0 < line < MAX_LINE_NUMBER else None)
 
 
-def _raise(raised: Any, called_with: str) -> NoReturn:
-    if not isinstance(raised, dict):
+def _raised(raised: dict[str, Any] | None, called_with: str) -> StudentRaised:
+    if raised is None:
         raise ProtocolError("an exception came without its description")
-    bases, line, code = raised.get("bases"), raised.get("line"), raised.get("code")
-    raise StudentRaised(
-        str(raised.get("type"))[:200],
-        tuple(str(base)[:100] for base in bases[:20]) if isinstance(bases, list) else (),
-        str(raised.get("text", ""))[:2000],
-        line if type(line) is int else None,
-        code[:200] if isinstance(code, str) else "",
+    return StudentRaised(
+        raised["type"],
+        tuple(raised["bases"]),
+        raised["text"],
+        raised["line"],
+        raised["code"],
         called_with,
+        raised["by_hand"],
     )
 
 

@@ -24,11 +24,17 @@ from autograder.examiner.job import Examined, Job, KnownJob
 START_SECONDS = 240.0
 """Importing torch twice from a cold disk."""
 GRACE_SECONDS = 30.0
-"""How long a lane may take beyond what its submission may: then the fault is ours."""
+"""How long a lane may take beyond what its submission may: then the fault is ours.
 
+So a submission costs at most ``submission_seconds + GRACE_SECONDS``, however often it is handed in.
+"""
 
 KNOWN_SECONDS = 60.0
 """How long a known mistake of the suites may take; none of them does anything for long."""
+
+
+class LaneLost(GraderFault):
+    """The lane ended or was stopped in the middle of a submission: another one would fare no better with it."""
 
 
 class Examiner:
@@ -126,29 +132,24 @@ class Lane:
         hello = self._receive(time.monotonic() + GRACE_SECONDS)
         self._pid = int(hello["pid"])
 
-    def examine(self, job: Job) -> Examined:
-        """Have a submission examined.
+    def examine(self, job: Job | KnownJob, deadline: float | None = None) -> Examined:
+        """Have a submission, or a known mistake of the suites, examined until `deadline` (see `deadline_of`).
 
         Raises:
-            GraderFault: the lane died or failed; it can't be used again.
+            LaneLost: the lane died over it, or was stopped.
+            GraderFault: the lane was dead already, or failed; it can't be used again.
         """
-        return self._ask({"job": msgspec.to_builtins(job)}, job.limits.submission_seconds)
-
-    def examine_known(self, known: KnownJob) -> Examined:
-        """Have a known mistake of the suites examined.
-
-        Raises:
-            GraderFault: as above, or there is no such mistake.
-        """
-        return self._ask({"known": msgspec.to_builtins(known)}, KNOWN_SECONDS)
-
-    def _ask(self, header: dict[str, Any], seconds: float) -> Examined:
-        deadline = time.monotonic() + seconds + GRACE_SECONDS
+        name = "job" if isinstance(job, Job) else "known"
+        deadline = deadline_of(job) if deadline is None else deadline
         try:
-            frames.send(self._sock, header, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)
+            frames.send(
+                self._sock, {name: msgspec.to_builtins(job)}, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER
+            )
         except frames.ChannelError as error:
             raise GraderFault(f"the examiner's lane is gone ({error})") from None
-        reply = self._receive(deadline)
+        if "taken" not in self._receive(deadline):
+            raise GraderFault("the examiner's lane did not take the submission")
+        reply = self._receive(deadline, lost=LaneLost)
         if "fault" in reply:
             raise GraderFault(reply["fault"])
         try:
@@ -167,14 +168,20 @@ class Lane:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
 
-    def _receive(self, deadline: float) -> dict[str, Any]:
+    def _receive(self, deadline: float, lost: type[GraderFault] = GraderFault) -> dict[str, Any]:
         try:
             return frames.receive(self._sock, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)[0]
         except frames.DeadlineExceeded:
             self._kill()
-            raise GraderFault("the examiner gave no report in time") from None
+            raise LaneLost("the examiner gave no report in time") from None
         except frames.ChannelError as error:
-            raise GraderFault(f"the examiner's lane is gone ({error})") from None
+            raise lost(f"the examiner's lane is gone ({error})") from None
+
+
+def deadline_of(job: Job | KnownJob) -> float:
+    """When an examination that begins now has to be over, on the clock of `time.monotonic`."""
+    seconds = job.limits.submission_seconds if isinstance(job, Job) else KNOWN_SECONDS
+    return time.monotonic() + seconds + GRACE_SECONDS
 
 
 def _environment() -> dict[str, str]:

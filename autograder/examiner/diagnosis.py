@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from autograder.channel.codec import Decoder
-from autograder.channel.proxy import Call, Frame, read_gradients, read_reply
-from autograder.examiner import replies
+from autograder.channel.proxy import Call, Frame, exception, read_gradients, read_reply
 from autograder.suite import Mistake
 from autograder.suite._catalogue import Answer
 from autograder.worker.calls import Callee
@@ -93,6 +92,7 @@ class _Asked:
 
     def __init__(self, call: Call) -> None:
         self.request, self.backwards = call.request, [request for request, _ in call.backwards]
+        self.size = sum(len(blob) for _, blob in (self.request, *self.backwards))
         digest = hashlib.blake2b(digest_size=16)
         for header, blob in (self.request, *self.backwards):
             # Not msgspec: it writes NaN as null, which is another argument.
@@ -149,6 +149,8 @@ _told: OrderedDict[tuple[Answer, bytes], _Said] = OrderedDict()
 """What our own functions came to: under one seed every submission is asked the same, until its answers differ."""
 
 MAX_TOLD = 4096
+MAX_TOLD_BYTES = 1 << 20
+"""Of one request: what a student's results have made large is not asked again."""
 
 
 def _said(answer: Answer, asked: _Asked) -> _Said:
@@ -164,6 +166,8 @@ def _said(answer: Answer, asked: _Asked) -> _Said:
 
 
 def _keep(answer: Answer, asked: _Asked, said: _Said) -> None:
+    if asked.size > MAX_TOLD_BYTES:
+        return
     _told[answer, asked.digest] = said
     if len(_told) > MAX_TOLD:
         _told.popitem(last=False)
@@ -172,9 +176,8 @@ def _keep(answer: Answer, asked: _Asked, said: _Said) -> None:
 def _read(reply: Frame, asked: _Asked, backwards: Sequence[Frame]) -> _Said:
     header, _ = reply
     if "raised" in header:
-        # A student's reply holds anything.
-        return _Said(replies.error(header["raised"]) or {}, None, [], ())
-    gradients = (replies.error(reply[0].get("raised")) or read_gradients(reply) for reply in backwards)
+        return _Said(exception(header["raised"]) or {}, None, [], ())
+    gradients = (exception(reply[0].get("raised")) or read_gradients(reply)[0] for reply in backwards)
     return _Said(None, header.get("restructured"), _content(reply, asked), tuple(gradients))
 
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from autograder.channel import words
 from autograder.channel.proxy import Student
-from autograder.examiner import replies
 from autograder.examiner.forbidden import find_forbidden
 from autograder.examiner.job import Examined, Job, JobExercise
 from autograder.examiner.marking import Marking
 from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
+from autograder.examiner.patience import OutOfPatience, bounded_time
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.session import NoMoreRestarts, NoMoreTime, Session, WorkerDied
 from autograder.examiner.zygotes import Worker
@@ -36,11 +37,11 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
     started = time.monotonic()
     session = Session(spawn, job.cells, job.limits)
     seconds = {"checks": 0.0, "diagnosis": 0.0}
+    reports: list[ExerciseReport] = []
     try:
-        reports: list[ExerciseReport] = []
-        for exercise in job.exercises:
-            reports.append(_Exam(job, exercise, plugin, session, seconds).report(reports))
-        _finish(session, len(job.cells))
+        in_time = _examine_in_time(job, plugin, session, seconds, reports)
+        for exercise in job.exercises[len(reports) :]:
+            reports.append(_Exam(job, exercise, plugin, session, seconds).given_up())
         return Examined(
             exercises=tuple(reports),
             outputs=session.outputs,
@@ -49,9 +50,24 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
             notes=_notes(job, session),
             calls=session.calls,
             memory=session.memory(),
+            in_time=in_time,
         )
     finally:
         session.close()
+
+
+def _examine_in_time(
+    job: Job, plugin: SuitePlugin, session: Session, seconds: dict[str, float], reports: list[ExerciseReport]
+) -> bool:
+    """Add the reports, one by one; whether they are all there before our own patience is at its end."""
+    try:
+        with bounded_time():
+            for exercise in job.exercises:
+                reports.append(_Exam(job, exercise, plugin, session, seconds).report(reports))
+            _finish(session, len(job.cells))
+    except OutOfPatience:
+        return False
+    return True
 
 
 def _finish(session: Session, cells: int) -> None:
@@ -90,7 +106,7 @@ class _Exam:
         self._job, self._exercise, self._session, self._seconds = job, exercise, session, seconds
         suite = plugin.suites[job.assignment, exercise.id]
         student = Student(exercise.id, session, exercise.forbidden, suite.parameters)
-        self._marking = Marking(suite, plugin, student, job.seed)
+        self._marking = Marking(suite, plugin, student, job.seed, _unwritten(job))
 
     def report(self, before: Sequence[ExerciseReport]) -> ExerciseReport:
         """Examine the exercise; `before` are the reports of those before it."""
@@ -116,13 +132,18 @@ class _Exam:
             return replace(report, diagnosis=message(first, other=other))
         return report
 
+    def given_up(self) -> ExerciseReport:
+        """The report where our own work on the submission took too long: no zero, since nobody has looked."""
+        said = N_(
+            "the grader stopped here: its own work on this notebook took too long, and a person has to look at it"
+        )
+        return self._marking.report(self._marking.all_alike(Verdict("ungraded", message(said))))
+
     def _why_not_callable(self) -> Verdict | None:
         """Why there is no function to examine, or None when there is one."""
         try:
             self._session.run_until(self._exercise.after)
-            kind = replies.text(
-                self._session.request({"op": "kind", "name": self._exercise.id}, ())[0].get("kind"), replies.MAX_NAME
-            )
+            kind = words.name(self._session.request({"op": "kind", "name": self._exercise.id}, ())[0].get("kind"))
         except WorkerDied as death:
             return verdict_of(death)
         if kind == "callable":
@@ -175,6 +196,16 @@ def _with_first_lost(checks: list[CheckReport], verdict: Verdict) -> list[CheckR
 def _defines(name: str, source: str) -> bool:
     # By the look of it: a cell with a syntax error has no tree to ask.
     return re.search(rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=", source, re.MULTILINE) is not None
+
+
+def _unwritten(job: Job) -> frozenset[str]:
+    """The exercises that are stubs still, by their cells: not by what the notebook's process says."""
+    return frozenset(
+        exercise.id
+        for exercise in job.exercises
+        if exercise.untouched
+        or any(_defines(exercise.id, cell.source) and "raise NotImplementedError" in cell.source for cell in job.cells)
+    )
 
 
 def _calls(source: str) -> set[str]:

@@ -67,6 +67,7 @@ class Examined(msgspec.Struct, frozen=True):
         notes: what else the student should know.
         seconds: where the time went (``spawn``, ``cells``, ``checks``, ``channel``, ``diagnosis``, ``total``).
         calls: how many requests were made of the student's functions, for measuring.
+        in_time: whether the grader's own work came to its end; whoever did it is not to be asked again.
         memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
     """
 
@@ -77,3 +78,4 @@ class Examined(msgspec.Struct, frozen=True):
     seconds: dict[str, float] = {}
     calls: int = 0
     memory: dict[str, int] = {}
+    in_time: bool = True

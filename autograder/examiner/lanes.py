@@ -19,6 +19,7 @@ import msgspec
 from autograder.channel import frames
 from autograder.examiner.exam import examine
 from autograder.examiner.job import Examined, Job, KnownJob
+from autograder.examiner.patience import bound_memory
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.rehearsal import examine_known
 from autograder.examiner.zygotes import Worker, Zygote
@@ -90,13 +91,18 @@ def _end_with_parent() -> None:
 
 def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> None:
     frames.send(lane, {"pid": os.getpid()})
+    bound_memory()
     with zygote:
         while True:
             try:
                 header, _ = frames.receive(lane, max_header=frames.MAX_TRUSTED_HEADER)
             except frames.PeerGone:
                 return
-            frames.send(lane, _answer(header, plugin, zygote), max_header=frames.MAX_TRUSTED_HEADER)
+            frames.send(lane, {"taken": True})
+            reply = _answer(header, plugin, zygote)
+            frames.send(lane, reply, max_header=frames.MAX_TRUSTED_HEADER)
+            if not reply.get("examined", {}).get("in_time", True):
+                return  # it was stopped in the middle of anything, an exchange with the zygote perhaps
 
 
 def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import Student
 from autograder.examiner.diagnosis import find_mistake
 from autograder.examiner.outcomes import Verdict, verdict_of
+from autograder.examiner.patience import OutOfPatience
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.suites import Suite, check_id, spec_of
 from autograder.messages import N_, Message, message
@@ -28,10 +29,19 @@ class Marking:
         plugin: runs its checks.
         student: the function, wherever it lives.
         seed: of the checks' random draws.
+        unwritten: the exercises of the notebook that are stubs still.
     """
 
-    def __init__(self, suite: Suite, plugin: SuitePlugin, student: Student, seed: int) -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        plugin: SuitePlugin,
+        student: Student,
+        seed: int,
+        unwritten: frozenset[str] = frozenset(),
+    ) -> None:
         self._suite, self._plugin, self._student, self._seed = suite, plugin, student, seed
+        self._unwritten = unwritten
 
     def checks(self) -> list[CheckReport]:
         """Run the checks; those that need one that did not pass are skipped."""
@@ -51,7 +61,10 @@ class Marking:
         if missing:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
             return _report(item, _waiting_for(titles[missing[0]]))
-        return _report(item, verdict_of(self._plugin.run(item, self._student, self._seed), self._suite.exercise))
+        raised = self._plugin.run(item, self._student, self._seed)
+        if isinstance(raised, OutOfPatience):
+            raise raised
+        return _report(item, verdict_of(raised, self._suite.exercise, self._unwritten))
 
     def mistake(self, checks: Sequence[CheckReport], made_by: Answer | None = None) -> Mistake | None:
         """The known mistake that the function equals, where it has lost a check; `made_by` as in `find_mistake`."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from autograder.channel import words
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import ForbiddenCall, ForbiddenCalled, StudentRaised
 from autograder.examiner.session import Crashed, NoMoreRestarts, NoMoreTime, TimedOut, WorkerDied
@@ -20,7 +21,7 @@ from autograder.suite import CheckFailed
 NOT_WRITTEN = "is not written yet"
 """What every stub of the course says when it is called."""
 
-MEMORY_TEXTS = ("can't allocate memory", "not enough memory")
+MEMORY_TEXTS = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
 
 _AXES = N_("Print the shapes before that line: which axes have to agree?")
 _NOTHING = N_("Something is None there: an argument that was left out, or a function without a `return`?")
@@ -76,15 +77,15 @@ class Verdict:
     ask_check: bool = False
 
 
-def verdict_of(raised: BaseException | None, exercise: str = "") -> Verdict:
-    """The verdict on a check of an exercise that raised this."""
+def verdict_of(raised: BaseException | None, exercise: str = "", unwritten: frozenset[str] = frozenset()) -> Verdict:
+    """The verdict on a check of an exercise that raised this; `unwritten` are the notebook's stubs."""
     match raised:
         case None:
             return Verdict("passed")
         case CheckFailed():
             return Verdict("failed", raised.message, ask_check=not raised.says_all)
         case StudentRaised():
-            return _of_exception(raised, exercise)
+            return _of_exception(raised, exercise, unwritten)
         case ForbiddenCalled():
             return Verdict("forbidden", forbidden(raised.call))
         case NoMoreTime():
@@ -124,25 +125,34 @@ def cell_error(name: str, error: Mapping[str, Any]) -> Verdict:
 
 
 def stopped_by(error: Mapping[str, Any]) -> str:
-    """An exception in one line: its type and the first line of its text."""
-    lines = str(error.get("text") or "").strip().splitlines()
-    return f"{error.get('type')}: {lines[0][:300]}" if lines else str(error.get("type"))
+    """An exception in one line: its type, and the first line of its text in quotation marks, as somebody's words."""
+    kind, said = words.name(error.get("type"), unknown="Exception"), words.quoted(error.get("text"), 300)
+    return f"{kind}: {said}" if said else kind
 
 
-def _of_exception(raised: StudentRaised, exercise: str) -> Verdict:
+def _of_exception(raised: StudentRaised, exercise: str, unwritten: frozenset[str]) -> Verdict:
     where = _where(raised.line, raised.code)
     if "NotImplementedError" in raised.bases and NOT_WRITTEN in raised.message:
         stub = raised.message.partition(" ")[0]
-        if exercise and stub.isidentifier() and stub != exercise:
+        if stub != exercise and stub in unwritten:
             return Verdict("error", message(N_("your function calls {stub}, which is not written yet"), stub=stub))
-        said = N_("the line that raises NotImplementedError is still there{where}, and ends your function")
-        return Verdict("error", message(said, where=_where(raised.line, "")), message(N_("Delete that line.")))
-    if "MemoryError" in raised.bases or any(text in raised.message for text in MEMORY_TEXTS):
-        return Verdict("out_of_memory", message(N_("your function asked for more memory than a submission may use")))
+        if stub == exercise:
+            said = N_("the line that raises NotImplementedError is still there{where}, and ends your function")
+            return Verdict("error", message(said, where=_where(raised.line, "")), message(N_("Delete that line.")))
     what = stopped_by({"type": raised.type_name, "text": raised.message})
     called = message(N_(", called with {shapes},"), shapes=raised.called_with) if raised.called_with else ""
     said = N_("your function{called} raised {what}{where}")
+    if _asked_for_too_much(raised):
+        hint = message(N_("That is what a request for more memory than a submission may use ends in: how large is it?"))
+        return Verdict("out_of_memory", message(said, what=what, where=where, called=called), hint)
     return Verdict("error", message(said, what=what, where=where, called=called), _hint(raised.bases, raised.message))
+
+
+def _asked_for_too_much(raised: StudentRaised) -> bool:
+    # What the function raises by hand says nothing of memory, whatever it is called.
+    if raised.by_hand:
+        return False
+    return "MemoryError" in raised.bases or any(text in raised.message for text in MEMORY_TEXTS)
 
 
 def _where(line: object, code: str) -> Message | str:

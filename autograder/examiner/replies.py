@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-MAX_LINE_NUMBER = 1_000_000
+from autograder.channel.proxy import MAX_LINE_NUMBER
+
 MAX_TEXT = 2_000
 MAX_NAME = 200
 
@@ -18,20 +19,6 @@ Output = dict[str, Any]
 def text(value: Any, longest: int = MAX_TEXT) -> str:
     """A text, cut to `longest` characters; empty where it is none."""
     return value[:longest] if isinstance(value, str) else ""
-
-
-def error(value: Any) -> dict[str, Any] | None:
-    """The description of an exception (see `autograder.worker.calls.describe_exception`), or None."""
-    if not isinstance(value, dict):
-        return None
-    line, bases = value.get("line"), value.get("bases")
-    return {
-        "type": text(value.get("type"), MAX_NAME) or "Exception",
-        "bases": [text(base, MAX_NAME) for base in bases[:20]] if isinstance(bases, list) else [],
-        "text": text(value.get("text")),
-        "line": line if type(line) is int and 0 < line < MAX_LINE_NUMBER else None,
-        "code": text(value.get("code"), MAX_NAME),
-    }
 
 
 def outputs(value: Any) -> list[Output]:

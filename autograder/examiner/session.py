@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.channel import frames
-from autograder.channel.proxy import Frame
+from autograder.channel.proxy import Frame, exception
 from autograder.course import Limits
 from autograder.examiner import replies
 from autograder.examiner.job import JobCell
 from autograder.examiner.zygotes import Worker, describe_exit
 
+MAX_REPLY = 4 << 20
+"""Of a call's header, in bytes: that of the largest result that the codec sends has some hundred thousand."""
 MAX_OUTPUTS = 32 << 20
 """Characters of output that are kept of a whole submission; those of later cells are dropped."""
 
@@ -115,7 +117,7 @@ class Session:
         started = time.monotonic()
         self.calls += 1
         try:
-            return self._ask(header, blobs, self._limits.call_seconds)
+            return self._ask(header, blobs, self._limits.call_seconds, MAX_REPLY)
         finally:
             self.seconds["channel"] += time.monotonic() - started
 
@@ -178,7 +180,7 @@ class Session:
         self._keep(cell.number, reply)
 
     def _keep(self, number: int, reply: dict[str, Any]) -> None:
-        if error := replies.error(reply.get("error")):
+        if error := exception(reply.get("error")):
             self.errors.setdefault(number, error)
         if number in self.outputs:
             return
@@ -188,14 +190,21 @@ class Session:
             self._output_left -= size
             self.outputs[number] = outputs
 
-    def _ask(self, header: dict[str, Any], blobs: Sequence[frames.Buffer], seconds: float) -> Frame:
+    def _ask(
+        self,
+        header: dict[str, Any],
+        blobs: Sequence[frames.Buffer],
+        seconds: float,
+        max_header: int = frames.MAX_HEADER,
+    ) -> Frame:
         assert self._worker is not None
         self._request_number += 1
         now = time.monotonic()
         deadline = min(now + seconds, self._end)
         try:
+            frames.expect_silence(self._worker.sock)
             frames.send(self._worker.sock, {**header, "n": self._request_number}, blobs, deadline=deadline)
-            reply, blob = frames.receive(self._worker.sock, deadline=deadline)
+            reply, blob = frames.receive(self._worker.sock, deadline=deadline, max_header=max_header)
         except frames.DeadlineExceeded:
             self.close()
             if deadline == self._end:
@@ -206,10 +215,10 @@ class Session:
         except frames.ProtocolError as error:
             self.close()
             raise Garbled(str(error)) from None
-        if reply.get("re") != self._request_number:
+        if type(reply.get("re")) is not int or reply["re"] != self._request_number:
             self.close()
             raise Garbled("it answered another request than the one that was asked")
-        return reply, bytes(blob)
+        return reply, blob
 
     def _how_it_ended(self) -> Crashed:
         assert self._worker is not None

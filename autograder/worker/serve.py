@@ -6,11 +6,13 @@ Requests are ``cell`` (run a cell), ``kind`` (what stands under a name), ``call`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from autograder.channel import frames
+from autograder.channel import frames, raw, words
 from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, Reply
 from autograder.worker.cells import Cells, closing_new_figures
@@ -38,7 +40,7 @@ def preload() -> Cells:
     cells.shell.enable_matplotlib()
     for number, source in enumerate(WARM_UP):
         cells.run(source, number)
-    _rehearse(_Worker(cells))
+    _rehearse(cells)
     cells.shell.reset(new_session=True)
     cells.shell.execution_count = 1
     return cells
@@ -62,61 +64,72 @@ class _Worker:
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self._callee = Callee(cells.is_cell)
+        self._watch = contextlib.ExitStack()
+        self._watched: list[str] = []
+        self._seen: list[Sighting] = []
 
     def answer(self, header: dict[str, Any], blob: bytearray) -> Reply:
         match header["op"]:
             case "cell":
+                self.watch([])  # a notebook's own comparisons are no offence
                 # The reply must fit into a frame.
                 self._cells.cap = min(header["cap"], frames.MAX_HEADER // 2)
                 return self._cells.run(header["source"], header["number"]), []
             case "call":
-                return self._call(header, blob)
+                return self._watching(header["watch"], lambda: self._call(header, blob))
             case "backward":
-                return self._callee.backward(header, blob)
+                return self._watching(header["watch"], lambda: self._callee.backward(header, blob))
             case "kind":
                 return {"kind": self._kind(header["name"])}, []
         raise frames.ProtocolError(f"unknown request {header['op']!r}")
 
+    def watch(self, names: Sequence[str]) -> None:
+        """Look out for these from now on.
+
+        Between two calls too: a thread, a timer or a finaliser may go on with what the function has begun.
+        """
+        if names != self._watched:
+            self._watch.close()
+            self._seen = self._watch.enter_context(watching(names, self._cells.is_cell))
+            self._watched = list(names)
+
+    def _watching(self, names: Sequence[str], answer: Callable[[], Reply]) -> Reply:
+        self.watch(names)
+        with closing_new_figures():
+            reply, blobs = answer()
+        if self._seen:
+            reply["forbidden"] = self._seen[:]
+            self._seen.clear()
+        return reply, blobs
+
     def _call(self, header: dict[str, Any], blob: bytearray) -> Reply:
         self._callee.free(header["free"])
         function = self._cells.shell.user_ns.get(header["name"])
-        seen: list[Sighting] = []
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            # The function alone: watching what we do with its tensors would take longer than it does.
-            with watching(header["watch"], self._cells.is_cell) as sightings:
-                try:
-                    return function(*args, **kwargs)
-                finally:
-                    seen.extend(sightings)
-
-        with closing_new_figures():
-            reply, blobs = self._callee.call(watched, header, blob)
-        if seen:
-            reply["forbidden"] = seen
-        return reply, blobs
+        return self._callee.call(function, header, blob)
 
     def _kind(self, name: str) -> str:
         """``missing``, ``callable``, or the type of what stands under the name."""
         if name not in self._cells.shell.user_ns:
             return "missing"
         value = self._cells.shell.user_ns[name]
-        return "callable" if callable(value) else type(value).__name__[:100]
+        return "callable" if callable(value) else words.name(raw.short_name(type(value)))
 
 
-def _rehearse(worker: _Worker) -> None:
+def _rehearse(cells: Cells) -> None:
     """One call with gradients and a watch, as an examiner makes it, of the function that `WARM_UP` defines."""
     import torch
 
-    arguments, gradient = Encoder(whole=True), Encoder()
+    worker, arguments, gradient = _Worker(cells), Encoder(whole=True), Encoder()
     call: dict[str, Any] = {"op": "call", "id": 0, "name": "rehearsal", "seed": 0, "free": []}
     call.update(watch=["torch.nn.Linear"], kwargs=arguments.value({}))
     call["args"] = arguments.value((torch.ones(1, 2, 2, requires_grad=True),))
     gradient.value(torch.ones(1, 2, 2))
-    for header, encoder in ((call, arguments), ({"op": "backward", "call": 0, "outputs": [1]}, gradient)):
+    backward = {"op": "backward", "call": 0, "outputs": [1], "watch": call["watch"]}
+    for header, encoder in ((call, arguments), (backward, gradient)):
         tables, blobs = encoder.tables()
         reply, _ = worker.answer(header | tables, bytearray(b"".join(blobs)))
         assert "raised" not in reply, reply
+    worker.watch([])
 
 
 def _warm_torch() -> None:

@@ -294,6 +294,118 @@ def test_a_container_with_a_mind_of_its_own_is_read_by_its_base_class() -> None:
     assert sent(Liar([1, 2])) == [1, 2]
 
 
+class Asked(Exception):
+    """A student's code was run."""
+
+
+def asked(*args: Any, **kwargs: Any) -> Any:
+    raise Asked
+
+
+def curious(base: type, *names: str) -> Any:
+    """A class that objects to every question."""
+    asking = dict.fromkeys(names, asked) | dict.fromkeys(("__class__", "__dict__"), property(asked))
+    return type("Curious", (base,), asking | {"__getattribute__": asked, "__module__": __name__})
+
+
+def own_torch_function(tensor: Tensor) -> Tensor:
+    return tensor.as_subclass(
+        type("Lie", (Tensor,), {"__torch_function__": classmethod(asked), "shape": property(asked)})
+    )
+
+
+def with_own_attributes() -> Tensor:
+    tensor = torch.arange(6.0).view(2, 3).T
+    for name in ("untyped_storage", "stride", "storage_offset", "numel", "element_size", "is_conj", "is_neg", "detach"):
+        setattr(tensor, name, asked)
+    return tensor
+
+
+class Meta(type):
+    __name__ = __mro__ = __dict__ = property(asked)  # type: ignore[assignment]
+    __getattr__ = __instancecheck__ = __hash__ = __eq__ = asked  # type: ignore[assignment]
+
+
+COUNTS = "__len__", "__iter__", "__getitem__", "__eq__", "__hash__", "__bool__", "__reduce__", "__repr__", "__str__"
+NUMBERS = (
+    "__float__",
+    "__int__",
+    "__index__",
+    "__array__",
+    "__eq__",
+    "__bool__",
+    "item",
+    "tolist",
+    "__str__",
+    "__format__",
+)
+CURIOUS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "numpy_number": (lambda: curious(numpy.float64, *NUMBERS)(0.5), 0.5),
+    "numpy_narrow_number": (lambda: curious(numpy.float32, *NUMBERS)(0.5), 0.5),
+    "numpy_whole_number": (lambda: curious(numpy.int64, *NUMBERS)(3), 3),
+    "array": (lambda: numpy.ones(2).view(curious(numpy.ndarray, *COUNTS)), Unsupported(f"{__name__}.Curious", "numpy")),
+    "float": (lambda: curious(float, *NUMBERS)(0.5), 0.5),
+    "int": (lambda: curious(int, *NUMBERS, "bit_length")(3), 3),
+    "str": (lambda: curious(str, *COUNTS)("word"), "word"),
+    "list": (lambda: curious(list, *COUNTS)([1, 2]), [1, 2]),
+    "tuple": (lambda: curious(tuple, *COUNTS)([1, 2]), (1, 2)),
+    "namedtuple": (lambda: curious(Point, *COUNTS, "_fields", "x")(1, 2), (1, 2)),
+    "dict": (lambda: curious(dict, *COUNTS, "items", "keys", "values")(a=1), {"a": 1}),
+    "object": (lambda: curious(object, *COUNTS)(), Unsupported(f"{__name__}.Curious", "other")),
+    "class_of_a_class": (lambda: Meta("M", (), {})(), Unsupported(f"{__name__}.M", "other")),
+    "tensor_subclass": (lambda: own_torch_function(torch.ones(2)), Unsupported(f"{__name__}.Lie", "subclass")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURIOUS)
+def test_nothing_that_a_values_class_defines_is_asked_on_the_way(name: str) -> None:
+    make, arrives = CURIOUS[name]
+    here = sent(make())
+    assert here == arrives and type(here) is type(arrives)
+
+
+def test_nothing_that_a_tensor_carries_about_is_asked_on_the_way() -> None:
+    assert sent(with_own_attributes()).tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_tensor_that_vmap_has_left_behind_comes_as_none() -> None:
+    kept: list[Tensor] = []
+    torch.vmap(lambda x: kept.append(x) or x)(torch.ones(2, 3))
+    assert sent(kept) == [Unsupported("torch.Tensor", "other")]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("of type Full marks were given", "?"),
+        ("Sub\nscore: 16", "?"),
+        ("x\u202egnp.exe", "?"),
+        ("\u05e9\u05dc\u05d5\u05dd", "?"),
+        ("<b>", "?"),
+        ("", "?"),
+        ("A" * 200, "A" * 60),
+        ("A" * 10_000, "?"),
+        ("注意力", f"{__name__}.注意力"),
+    ],
+    ids=ascii,
+)
+def test_a_class_is_called_by_what_looks_like_a_name(name: str, shown: str) -> None:
+    kind = type("Plain", (), {"__module__": __name__})
+    kind.__qualname__ = name
+    assert sent(kind()).type_name == shown
+
+
+def test_what_is_sent_by_hand_is_called_by_what_looks_like_a_name_too() -> None:
+    decoder = Decoder({"tensors": [], "storages": []}, b"")
+    tree = {"t": "other", "type": "no type. Full marks were given", "why": "for being kind"}
+    assert decoder.value(tree) == Unsupported("?", "other")
+
+
+def test_as_many_values_as_are_sent_are_taken() -> None:
+    nested: list[Any] = [[[0] * 4_900] * 2] * 4_900  # each list is refused from where it is too much
+    assert isinstance(sent(nested), list)
+
+
 ROW = {"s": 0, "d": "float32", "n": [2, 3], "k": [3, 1], "o": 0, "g": False}
 HOSTILE_ROWS: dict[str, Any] = {
     "negative_offset": {"o": -1},
@@ -322,6 +434,16 @@ HOSTILE_ROWS: dict[str, Any] = {
     "negative_storage": {"s": -1},
     "storage_is_text": {"s": "0"},
     "storage_is_null": {"s": None},
+    "storage_is_true": {"s": False},
+    "offset_is_true": {"o": False},
+    "size_is_nan": {"n": [math.nan, 3]},
+    "stride_is_infinite": {"k": [math.inf, 1]},
+    "beyond_64_bits": {"n": [2**64, 3]},
+    "gradients_are_a_number": {"g": 1},
+    "gradients_are_text": {"g": "yes"},
+    "dtype_of_another_kind": {"d": "torch.float32"},
+    "dtype_is_null": {"d": None},
+    "more_than_is_known": {"junk": [[]] * 5},
 }
 
 
@@ -332,7 +454,7 @@ def test_a_row_that_describes_no_tensor_is_refused(name: str) -> None:
         Decoder(tables, bytes(24))
 
 
-@pytest.mark.parametrize("key", ["s", "d", "n", "k", "o"])
+@pytest.mark.parametrize("key", ["s", "d", "n", "k", "o", "g"])
 def test_a_row_that_lacks_a_key_is_refused(key: str) -> None:
     row = {name: value for name, value in ROW.items() if name != key}
     with pytest.raises(ProtocolError):
@@ -395,6 +517,13 @@ def test_a_bool_tensor_of_other_bytes_is_refused() -> None:
         {"t": "tensor", "i": True},
         {"t": "tensor", "i": 0.0},
         {"t": "tensor", "i": 10**100},
+        {"t": "tensor", "i": 0, "junk": []},
+        {"t": "list", "v": [], "junk": []},
+        {"t": "list", "v": [0] * 20_000},
+        {"t": "list", "v": [{"t": "list", "v": [0] * 6_000}] * 2},
+        {"t": "list", "v": ["x" * 40_000] * 2},
+        {"t": "other", "type": "x", "why": "other", "junk": []},
+        {"t": "other", "why": "other"},
         {"t": "list"},
         {"t": "list", "v": {}},
         {"t": "list", "v": [[]]},
@@ -407,7 +536,7 @@ def test_a_bool_tensor_of_other_bytes_is_refused() -> None:
         10**100,
         -(10**100),
     ],
-    ids=str,
+    ids=lambda tree: str(tree)[:60],
 )
 def test_a_tree_that_is_no_value_is_refused(tree: Any) -> None:
     decoder = Decoder({"tensors": [ROW], "storages": [24]}, bytes(24))
@@ -429,7 +558,7 @@ def test_keys_that_cannot_be_keys_become_something_that_can() -> None:
 
 
 def test_a_claim_of_gradients_is_believed_only_where_they_can_be() -> None:
-    rows = [{**ROW, "g": True}, {**ROW, "d": "int32", "g": True}, {**ROW, "g": 1}, {**ROW, "g": "yes"}]
+    rows = [{**ROW, "g": True}, {**ROW, "d": "int32", "g": True}, ROW]
     decoder = Decoder({"tensors": rows, "storages": [24]}, bytes(24))
     assert decoder.differentiable == {0}
     assert not any(tensor.requires_grad for tensor in decoder.tensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import threading
@@ -79,6 +80,12 @@ def test_frames_that_follow_one_another_are_kept_apart(pair: Pair) -> None:
         b"{" + b" " * 1000,
         b'{"a": 1} trailing',
         b"\x00" * 64,
+        '{"a": 1}'.encode("utf-16"),
+        '{"a": 1}'.encode("utf-32"),
+        '{"ä": 1}'.encode(),
+        b'{"a": 1}{"a": 1}',
+        b'{"a": 0x1}',
+        b"{'a': 1}",
     ],
     ids=lambda header: f"{bytes(header[:8])!r}_{len(header)}",
 )
@@ -129,6 +136,36 @@ def test_an_oversized_blob_is_not_sent(pair: Pair, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(frames, "MAX_BLOB", 10)
     with pytest.raises(frames.ProtocolError, match="too large to send"):
         frames.send(pair[0], {}, [b"123456", b"789012"])
+
+
+def test_the_last_of_equal_keys_counts_for_everybody(pair: Pair) -> None:
+    pair[0].sendall(raw(b'{"re": 1, "re": 2}'))
+    assert frames.receive(pair[1], deadline=soon()) == ({"re": 2}, b"")
+
+
+def test_what_nobody_asked_for_is_noticed(pair: Pair) -> None:
+    pair[1].settimeout(5)
+    started = time.monotonic()
+    frames.expect_silence(pair[1])
+    assert time.monotonic() - started < 1
+    pair[0].sendall(b"x")
+    with pytest.raises(frames.ProtocolError, match="before it was asked"):
+        frames.expect_silence(pair[1])
+    pair[1].recv(1)
+    frames.expect_silence(pair[1])
+    pair[0].close()
+    with pytest.raises(frames.PeerGone):
+        frames.expect_silence(pair[1])
+
+
+@pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="descriptors are sent over Unix sockets")
+def test_a_descriptor_that_comes_with_a_frame_is_closed(pair: Pair) -> None:
+    reader, writer = os.pipe()
+    socket.send_fds(pair[0], [raw(b"{}", b"12")], [writer])
+    os.close(writer)
+    assert frames.receive(pair[1], deadline=soon()) == ({}, b"12")
+    assert os.read(reader, 1) == b""  # the end of the pipe: nobody holds its other end
+    os.close(reader)
 
 
 @pytest.mark.parametrize("part", [0, 4, 9, 12], ids=["nothing", "half_a_prefix", "half_a_header", "half_a_blob"])

@@ -226,6 +226,67 @@ def test_an_input_that_is_broken_by_a_failed_resize_comes_back_as_no_tensor() ->
     assert student(answer)(torch.zeros(3)) == Unsupported("torch.Tensor", "other")
 
 
+def twisted(twist: Callable[[Tensor], object]) -> Callable[[Tensor], Tensor]:
+    def answer(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            twist(x)
+        return x * torch.arange(1.0, 1 + x.numel()).view(x.shape)
+
+    return answer
+
+
+TWISTS: dict[str, tuple[Callable[[Tensor], object], list[float]]] = {
+    "t": (lambda x: x.t_(), [1, 3, 5, 2, 4, 6]),
+    "transpose": (lambda x: x.transpose_(0, 1), [1, 3, 5, 2, 4, 6]),
+    "swapaxes": (lambda x: x.swapaxes_(0, 1), [1, 3, 5, 2, 4, 6]),
+    "unsqueeze": (lambda x: x.unsqueeze_(0), [1, 2, 3, 4, 5, 6]),
+    "data": (lambda x: setattr(x, "data", x.data.mT), [1, 3, 5, 2, 4, 6]),
+}
+
+
+@pytest.mark.parametrize("name", TWISTS)
+def test_gradients_of_an_input_that_was_twisted_in_place_arrive_in_its_own_shape(name: str) -> None:
+    twist, gradient = TWISTS[name]
+    x = torch.arange(6.0).view(2, 3).requires_grad_()
+    called = student(twisted(twist))
+    (found,) = torch.autograd.grad(called(x).sum(), x)
+    assert found.shape == (2, 3) and found.flatten().tolist() == gradient
+    assert called.changed_inputs == ["the shape of an argument"]
+
+
+@pytest.mark.parametrize("other", [lambda x: x.set_(torch.ones(4)), lambda x: setattr(x, "data", torch.ones(5))])
+def test_an_input_that_looks_into_other_memory_gets_no_gradient(other: Callable[[Tensor], object]) -> None:
+    x = torch.arange(6.0).view(2, 3).requires_grad_()
+    called = student(twisted(other))
+    assert torch.autograd.grad(called(x).sum(), x, allow_unused=True) == (None,)
+    assert called.changed_inputs == ["the shape of an argument"]
+
+
+def test_an_input_that_was_squeezed_or_transposed_to_the_same_shape_is_noted() -> None:
+    x = torch.arange(4.0).view(1, 2, 2).requires_grad_()
+    called = student(twisted(lambda x: x.squeeze_(0).t_()))
+    assert torch.autograd.grad(called(x).sum(), x)[0].tolist() == [[[1, 3], [2, 4]]]
+    assert called.changed_inputs == ["the shape of an argument"]
+
+
+def test_a_class_that_was_put_over_an_input_is_noted_and_never_asked() -> None:
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("asked")
+
+    class Lie(Tensor):
+        shape = property(asked)  # type: ignore[assignment]
+        untyped_storage = stride = detach = asked
+        __torch_function__ = classmethod(asked)  # type: ignore[assignment]
+
+    def answer(x: Tensor) -> Tensor:
+        x.__class__ = Lie  # type: ignore[assignment]
+        return x
+
+    called = student(answer)
+    assert called(torch.ones(2)).tolist() == [1, 1]
+    assert called.changed_inputs == ["the shape of an argument"]
+
+
 # Results that are inputs
 
 
@@ -376,6 +437,68 @@ def test_an_exception_of_the_backward_pass_arrives_as_the_students() -> None:
         y.sum().backward()
 
 
+def own_backward(gradient: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return gradient(grad)
+
+    return Own.apply  # type: ignore[no-any-return]
+
+
+class Sub(Tensor):
+    pass
+
+
+ODD_GRADIENTS: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "another_shape": (lambda grad: grad[:1].repeat(5), "invalid gradient"),
+    "no_tensor": (lambda grad: 7, "expected Variable"),
+    "a_subclass": (lambda grad: grad.as_subclass(Sub), "no plain tensor"),
+    "a_meta_tensor": (lambda grad: grad.to("meta"), "meta"),
+    "too_many": (lambda grad: (grad, grad, grad), "incorrect number of gradients"),
+    "an_exit": (lambda grad: exit(3), "3"),
+    "the_text_of_a_lie": (lambda grad: (_ for _ in ()).throw(KeyError("x")), "x"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_GRADIENTS)
+def test_a_backward_pass_that_gives_no_gradient_is_an_exception_of_the_students(name: str) -> None:
+    gradient, says = ODD_GRADIENTS[name]
+    y = student(own_backward(gradient))(leaf(2))
+    for _ in range(2):
+        with pytest.raises(StudentRaised, match=says):
+            y.sum().backward(retain_graph=True)
+
+
+def test_no_gradient_infinite_and_sparse_ones_arrive_as_they_are() -> None:
+    def back(gradient: Callable[[Tensor], Any]) -> Any:
+        x = leaf(2)
+        return torch.autograd.grad(student(own_backward(gradient))(x).sum(), x, allow_unused=True)[0]
+
+    assert back(lambda grad: None) is None
+    assert back(lambda grad: grad / 0).tolist() == [math.inf, math.inf]
+    assert back(lambda grad: grad.to_sparse()).tolist() == [1, 1]
+
+
+def test_a_backward_pass_that_differs_from_time_to_time_is_asked_each_time() -> None:
+    times: list[int] = []
+    x = leaf(2)
+    y = student(own_backward(lambda grad: times.append(1) or grad * len(times)))(x)  # type: ignore[func-returns-value]
+    found = [torch.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist() for _ in range(3)]
+    assert found == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_a_backward_pass_that_changes_what_it_is_given_changes_nothing_of_ours() -> None:
+    x, cotangent = leaf(2), torch.ones(2, dtype=torch.float64)
+    y = student(own_backward(lambda grad: grad.mul_(7)))(x)
+    assert torch.autograd.grad(y, x, cotangent)[0].tolist() == [7, 7]
+    assert cotangent.tolist() == [1, 1]
+
+
 # Graphs
 
 
@@ -491,6 +614,13 @@ REPLY_TAMPERING: dict[str, Callable[[dict[str, Any]], object]] = {
     "changed_negative": lambda reply: reply.update(changed=[-1]),
     "changed_true": lambda reply: reply.update(changed=[False]),
     "changed_without_bytes": lambda reply: reply.update(changed=[]),
+    "forbidden_is_of_another_name": lambda reply: reply.update(forbidden=[["Full marks", 1]]),
+    "changed_by_a_float": lambda reply: reply.update(changed=[0.0]),
+    "changed_by_nested_lists": lambda reply: reply.update(changed=[[[0]]]),
+    "storages_of_floats": lambda reply: reply.update(storages=[8.0]),
+    "storages_of_truth": lambda reply: reply.update(storages=[True]),
+    "storages_beyond_64_bits": lambda reply: reply.update(storages=[2**64]),
+    "storages_below_zero": lambda reply: reply.update(storages=[-8, 16]),
 }
 
 
@@ -508,6 +638,44 @@ def test_a_raised_that_is_full_of_nonsense_is_still_an_exception() -> None:
     with pytest.raises(StudentRaised) as info:
         Student("answer", endpoint)(torch.zeros(2))
     assert info.value.line is None
+
+
+NAMES = ["Full marks were given", "a\nb", "x\u202ey", [1], None, "", "A" * 70_000]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+def test_an_exceptions_class_is_called_by_what_looks_like_a_name(name: Any) -> None:
+    endpoint = InProcess(lambda x: x)
+    raised = {"type": name, "bases": [name], "text": "x" * 9_000, "line": 2**64, "code": "`x`\n" * 900}
+    endpoint.tamper = lambda reply: reply.update(raised=raised)
+    with pytest.raises(StudentRaised) as info:
+        Student("answer", endpoint)(torch.zeros(2))
+    assert info.value.type_name == "Exception" and info.value.bases == ("?",)
+    assert len(info.value.message) == 2_000 and info.value.line is None and info.value.code == "'x'"
+
+
+def test_what_raises_by_hand_is_told_from_what_raises_by_itself() -> None:
+    def fails() -> Any:
+        return [0] * (1 << 60)
+
+    assert raises(MemoryError()).by_hand
+    with pytest.raises(StudentRaised) as info:
+        student(fails)()
+    assert info.value.type_name == "MemoryError" and not info.value.by_hand
+
+
+def test_what_is_kept_of_the_replies_is_bounded_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "MAX_RECORDED", 6 << 20)
+    endpoint = InProcess(lambda how: [0] * 9_000 if how == "values" else torch.zeros(3 << 18))
+    endpoint.tamper = lambda reply: reply.update(junk=[[]] * 100_000, restructured=[[]] * 100_000)
+    for how in ("values", "numbers"):
+        called = Student("answer", endpoint)
+        called(how)
+        assert len(called.calls) == 1 and called.calls[0].reply[0].keys() <= set(proxy.REPLY_FIELDS)
+        assert called.calls[0].reply[0]["restructured"] is True
+        for _ in range(4):
+            called(how)
+        assert called.calls == []
 
 
 def test_a_changed_bool_input_of_other_bytes_is_refused() -> None:
@@ -552,7 +720,7 @@ def test_a_forbidden_call_is_named_before_anything_else() -> None:
     endpoint = InProcess(lambda x: 1 / 0)
     endpoint.tamper = lambda reply: reply.update(forbidden=[["torch.softmax", 4], ["torch.bmm", None]])
     with pytest.raises(ForbiddenCalled) as info:
-        Student("answer", endpoint)(torch.zeros(2))
+        Student("answer", endpoint, ["torch.softmax"])(torch.zeros(2))
     assert info.value.call == proxy.ForbiddenCall("torch.softmax", 4)
 
 

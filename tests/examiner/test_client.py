@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from autograder.errors import GraderFault
-from autograder.examiner.client import Examiner, Lane
+from autograder.examiner.client import Examiner, Lane, LaneLost
 from autograder.examiner.job import Job, JobCell
 from autograder.grading import Grader
 from autograder.mend import mend
@@ -71,6 +73,26 @@ def test_nothing_is_left_when_the_door_is_killed_in_the_middle_of_a_submission()
     while any(_runs(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(_runs(pid) for pid in pids)
+
+
+def test_a_lane_that_ends_over_a_submission_is_told_from_one_that_was_gone_before() -> None:
+    endless = Job("attention", (JobCell(0, "while True: pass"),), (), SEED, course().limits)
+    with Examiner(HIDDEN, "ABC") as examiner:
+        lane = examiner.lane()
+        killing = threading.Timer(1, os.kill, (lane._pid, signal.SIGKILL))
+        killing.start()
+        with pytest.raises(LaneLost):
+            lane.examine(endless)
+        killing.join()
+        gone = examiner.lane()
+        os.kill(gone._pid, signal.SIGKILL)
+        with pytest.raises(GraderFault) as fault:
+            gone.examine(endless)
+        assert not isinstance(fault.value, LaneLost)
+        slow = examiner.lane()
+        with pytest.raises(LaneLost, match="no report in time"):
+            slow.examine(endless, time.monotonic() + 0.5)
+        _wait_until(lambda: not _runs(slow._pid))
 
 
 def _worker_folders() -> set[Path]:

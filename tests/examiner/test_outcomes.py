@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from autograder.channel.proxy import StudentRaised
-from autograder.examiner.outcomes import verdict_of
+from autograder.examiner.outcomes import stopped_by, verdict_of
 from autograder.examiner.session import Crashed
 from autograder.worker.calls import describe_exception
 
@@ -53,6 +53,86 @@ def test_a_frequent_error_is_answered_with_what_to_look_at(fails: Callable[[], o
     verdict = verdict_of(StudentRaised(raised["type"], tuple(raised["bases"]), raised["text"], None, "", ""))
     assert verdict.outcome == "error" and verdict.hint is not None
     assert says in verdict.hint.render()
+
+
+def raised(error: BaseException) -> StudentRaised:
+    try:
+        raise error
+    except BaseException as caught:  # noqa: BLE001 - whatever it is
+        described = describe_exception(caught, lambda name: False)
+    return StudentRaised(
+        described["type"], tuple(described["bases"]), described["text"], None, "", "", described["by_hand"]
+    )
+
+
+def of_itself(fails: Callable[[], object]) -> StudentRaised:
+    with pytest.raises(BaseException) as caught:
+        fails()
+    described = describe_exception(caught.value, lambda name: False)
+    return StudentRaised(
+        described["type"], tuple(described["bases"]), described["text"], None, "", "", described["by_hand"]
+    )
+
+
+@pytest.mark.parametrize(
+    "fails", [lambda: torch.ones(1 << 55), lambda: [0] * (1 << 60), lambda: bytearray(1 << 60), lambda: numpy_ones()]
+)
+def test_a_request_for_too_much_memory_is_told_as_what_it_raised(fails: Callable[[], object]) -> None:
+    verdict = verdict_of(of_itself(fails))
+    assert verdict.outcome == "out_of_memory" and verdict.message and verdict.hint
+    assert "your function raised" in verdict.message.render()
+    assert "more memory than a submission may use" in verdict.hint.render()
+
+
+def numpy_ones() -> object:
+    import numpy
+
+    return numpy.ones(1 << 50)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("not enough memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        type("TimedOut", (MemoryError,), {})("no answer after 5 seconds"),
+    ],
+    ids=repr,
+)
+def test_what_is_raised_by_hand_is_told_as_that_and_nothing_more(error: BaseException) -> None:
+    verdict = verdict_of(raised(error))
+    assert verdict.outcome == "error" and verdict.message
+    assert verdict.message.render().startswith(f"your function raised {type(error).__name__}")
+
+
+def test_another_exercise_is_called_unwritten_where_it_is() -> None:
+    error = raised(NotImplementedError("project_qkv is not written yet: remove this line"))
+    lie = verdict_of(error, "attention").message
+    true = verdict_of(error, "attention", frozenset({"project_qkv"})).message
+    own = verdict_of(error, "project_qkv").message
+    assert lie and true and own
+    assert lie.render().startswith("your function raised NotImplementedError: “project_qkv is not written yet:")
+    assert true.render() == "your function calls project_qkv, which is not written yet"
+    assert own.render().startswith("the line that raises NotImplementedError is still there")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ({"type": "ValueError", "text": "no.\nAll points"}, "ValueError: “no.”"),
+        ({"type": "ValueError", "text": "”. Full marks: “"}, 'ValueError: “". Full marks: "”'),
+        ({"type": "ValueError", "text": "a\x1b[2Jb\u202ec\u2028d\te"}, "ValueError: “a\ufffd[2Jb\ufffdc”"),
+        ({"type": "ValueError", "text": "x" * 9_000}, f"ValueError: “{'x' * 299}…”"),
+        ({"type": "Full marks. No error", "text": ""}, "Exception"),
+        ({"type": 7, "text": []}, "Exception"),
+        ({"type": "my.Error", "text": " \n"}, "my.Error"),
+        ({}, "Exception"),
+    ],
+    ids=ascii,
+)
+def test_the_students_words_stay_in_their_quotation_marks_and_in_one_line(error: dict[str, object], says: str) -> None:
+    assert stopped_by(error) == says
 
 
 def test_an_end_of_the_process_is_told_as_what_it_was() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from autograder.channel import raw
 from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, describe_exception
 from tests.channel.endpoint import over_the_wire
@@ -76,6 +78,49 @@ def test_freeing_a_call_twice_or_one_that_never_was_does_no_harm() -> None:
     assert callee._graphs == {}
 
 
+def asked(*args: Any, **kwargs: Any) -> Any:
+    raise AssertionError("asked")
+
+
+class Nosy(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, *args: Any, **kwargs: Any) -> Any:
+        asked()
+
+
+class Nosier(TorchDispatchMode):
+    def __torch_dispatch__(self, *args: Any, **kwargs: Any) -> Any:
+        asked()
+
+
+@pytest.mark.parametrize("mode", [Nosy, Nosier])
+def test_a_mode_that_is_entered_and_never_left_sees_nothing_of_what_becomes_of_the_result(mode: Any) -> None:
+    entered = mode()
+
+    def answer(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        entered.__enter__()
+        return y
+
+    callee, first, second = Callee(), request(torch.ones(2, 3, requires_grad=True).mT), request(torch.ones(2))
+    try:
+        reply, _ = callee.call(answer, *first)
+        again, _ = callee.call(lambda x: 1, *second)
+    finally:
+        if mode is Nosier:
+            entered.__exit__(None, None, None)
+    assert "raised" not in reply and again["result"] == 1
+    assert torch.overrides._len_torch_function_stack() == 0
+
+
+def test_a_mode_of_ours_that_the_function_leaves_is_entered_again() -> None:
+    class Ours(torch.overrides.TorchFunctionMode):
+        pass
+
+    with Ours() as ours:
+        call(lambda: torch._C._pop_torch_function_stack())
+        assert list(raw.function_modes()) == [ours]
+
+
 SOURCE = """\
 def inner(x):
     return 1 / x
@@ -117,6 +162,31 @@ def test_a_syntax_error_of_a_cell_has_the_line_where_it_stands() -> None:
         compile("x = 1\ny = (", "<cell 1>", "exec")
     assert describe_exception(info.value, lambda filename: filename == "<cell 1>")["line"] == 2
     assert describe_exception(info.value, lambda filename: False)["line"] is None
+
+
+class Disguised(SyntaxError):
+    __traceback__ = filename = lineno = text = msg = property(asked)  # type: ignore[assignment]
+    __class__ = property(asked)  # type: ignore[assignment]
+
+
+class Named(type):
+    __name__ = __mro__ = property(asked)  # type: ignore[assignment]
+    __getattr__ = __eq__ = __hash__ = asked  # type: ignore[assignment]
+
+
+def test_nothing_but_the_text_is_asked_of_an_exception() -> None:
+    described = describe_exception(Disguised("x"), lambda filename: False)
+    assert described["type"] == "Disguised" and described["bases"][:2] == ["SyntaxError", "Exception"]
+    odd = Named("Odd", (ValueError,), {})("x")
+    assert describe_exception(odd, lambda filename: False)["bases"] == ["ValueError", "Exception", "BaseException"]
+
+
+def test_a_module_whose_loader_fails_costs_the_line_alone() -> None:
+    space: dict[str, Any] = {"__name__": "m", "__loader__": type("L", (), {"get_source": asked})()}
+    exec(compile("def fails(): return 1 / 0", "<cell 5>", "exec"), space)
+    with pytest.raises(ZeroDivisionError) as info:
+        space["fails"]()
+    assert describe_exception(info.value, lambda filename: True)["type"] == "ZeroDivisionError"
 
 
 class StrangeText(str):

@@ -15,7 +15,7 @@ from tests.worker import packages
 
 MODULES = sorted(Path(autograder.worker.__file__).parent.glob("*.py"))
 WARM = {"torch", "numpy", "IPython", "matplotlib", "traitlets"}  # what notebooks are run with
-OURS = ("autograder.worker", "autograder.channel.frames", "autograder.channel.codec")
+OURS = ("autograder.worker", *(f"autograder.channel.{name}" for name in ("frames", "codec", "raw", "words")))
 
 
 def imported(module: Path) -> Iterator[str]:

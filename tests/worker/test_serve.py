@@ -110,6 +110,55 @@ def test_a_forbidden_call_is_told_with_its_line(worker: Conversation) -> None:
     assert (info.value.call.name, info.value.call.line) == (SDPA, 3)
 
 
+WAYS_AROUND = {
+    "what a backward pass calls": """
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1
+    @staticmethod
+    def backward(ctx, grad):
+        return article(*ctx.saved_tensors * 3)
+attend = Own.apply
+""",
+    "what runs when the result is let go": """
+class Last:
+    def __del__(self):
+        article(*last)
+def attend(x):
+    global last
+    last = (x, x, x)
+    return [x * 1, Last()]
+""",
+    "an exception's text": """
+class Talkative(Exception):
+    def __str__(self):
+        return str(article(*self.args))
+def attend(x):
+    raise Talkative(x, x, x)
+""",
+    "a thread that goes on afterwards": """
+import threading, time
+def attend(x):
+    threading.Thread(target=lambda: (time.sleep(0.3), article(x, x, x)), daemon=True).start()
+    return x * 1
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_AROUND)
+def test_a_forbidden_call_is_told_whenever_it_is_made(worker: Conversation, way: str) -> None:
+    worker.cell(f"import torch\narticle = {SDPA}\n{WAYS_AROUND[way]}")
+    attend, x = Student("attend", worker, [SDPA]), torch.ones(1, 2, 2, requires_grad=True)
+    with pytest.raises(ForbiddenCalled):
+        attend(x).sum().backward() if "backward" in way else attend(x)
+        time.sleep(0.6)
+        attend(x)
+    worker.cell("attend = abs\n" + f"{SDPA}(*[torch.ones(1, 2, 2)] * 3)")
+    assert attend(-1) == 1, "a comparison in a cell is no offence"
+
+
 def test_what_a_function_prints_goes_nowhere(worker: Conversation) -> None:
     worker.cell("def talk():\n    print('x' * 1000)\n    return 1")
     assert Student("talk", worker)() == 1

@@ -1,0 +1,163 @@
+"""One submission's conversation with a worker that says what it likes; the worker is a thread of ours here."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from autograder.channel import frames
+from autograder.channel.proxy import Student
+from autograder.course import Limits
+from autograder.examiner.session import Crashed, Garbled, NoMoreTime, Session, TimedOut, WorkerDied
+
+LIMITS = msgspec.structs.replace(Limits(), call_seconds=0.6, submission_seconds=30, restarts=1)
+NOTHING: dict[str, Any] = {"tensors": [], "storages": [], "changed": [], "result": 7}
+
+Says = Callable[[socket.socket, int, dict[str, Any]], None]
+
+
+class Puppet:
+    """A worker that answers each request by calling `says`; it has no process."""
+
+    confinement = "none"
+    overflowed = False
+
+    def __init__(self, says: Says) -> None:
+        self.sock, self._theirs = socket.socketpair()
+        self._says = says
+        self.closed = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        return 0
+
+    def memory(self) -> None:
+        raise OSError("it has no process")
+
+    def close(self) -> None:
+        self.closed = True
+        self.sock.close()
+
+    def _run(self) -> None:
+        with self._theirs:
+            try:
+                while True:
+                    header, _ = frames.receive(self._theirs)
+                    self._says(self._theirs, header["n"], header)
+            except (frames.ChannelError, OSError):
+                return
+
+
+@pytest.fixture
+def asked() -> Iterator[Callable[[Says], Any]]:
+    """What a call comes to in a worker that says this."""
+    opened: list[Session] = []
+
+    def ask(says: Says, limits: Limits = LIMITS, times: int = 1) -> Any:
+        session = Session(lambda: Puppet(says), (), limits)  # type: ignore[arg-type,return-value]
+        opened.append(session)
+        student = Student("answer", session)
+        return [student(1) for _ in range(times)][-1]
+
+    yield ask
+    for session in opened:
+        session.close()
+
+
+def frame(header: Any, blob: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack(">II", len(text), len(blob)) + text + blob
+
+
+def honest(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+    sock.sendall(frame({**NOTHING, "re": number}))
+
+
+def test_an_honest_worker_is_believed(asked: Any) -> None:
+    assert asked(honest, times=3) == 7
+
+
+GARBLED: dict[str, Says] = {
+    "an earlier request": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": n - 1})),
+    "a later request": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": n + 1})),
+    "no request": lambda sock, n, _: sock.sendall(frame(NOTHING)),
+    "a number that is true": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": True})),
+    "a number that is a float": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": float(n)})),
+    "a number that is text": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": str(n)})),
+    "the reply twice": lambda sock, n, _: sock.sendall(2 * frame({**NOTHING, "re": n})),
+    "the next reply as well": lambda sock, n, _: sock.sendall(
+        frame({**NOTHING, "re": n}) + frame({**NOTHING, "re": n + 1})
+    ),
+    "the replies in another order": lambda sock, n, _: sock.sendall(
+        frame({**NOTHING, "re": n + 1}) + frame({**NOTHING, "re": n})
+    ),
+    "a byte too much": lambda sock, n, _: sock.sendall(frame({**NOTHING, "re": n}) + b"x"),
+    "a reply of other lengths": lambda sock, n, _: sock.sendall(b"\xff" * 64),
+    "a header that is too large for a call": lambda sock, n, _: sock.sendall(struct.pack(">II", 5 << 20, 0)),
+    "nested lists": lambda sock, n, _: sock.sendall(frame(b"[" * 200_000)),
+    "no JSON": lambda sock, n, _: sock.sendall(frame(b"{'re': 1}")),
+}
+
+
+@pytest.mark.parametrize("what", GARBLED)
+def test_what_is_no_answer_to_what_was_asked_ends_the_worker(asked: Any, what: str) -> None:
+    with pytest.raises(Garbled):
+        asked(GARBLED[what], times=2)
+
+
+@pytest.mark.parametrize("part", [0, 3, 8, 20, -1])
+def test_a_frame_that_breaks_off_is_a_crash(asked: Any, part: int) -> None:
+    def breaks_off(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+        sock.sendall(frame({**NOTHING, "re": number}, b"12345678")[:part])
+        sock.close()
+
+    with pytest.raises(Crashed):
+        asked(breaks_off)
+
+
+@pytest.mark.parametrize("part", [0, 3, 8, 20])
+def test_a_reply_that_never_comes_or_never_ends_meets_the_deadline(asked: Any, part: int) -> None:
+    started = time.monotonic()
+    with pytest.raises(TimedOut):
+        asked(lambda sock, number, header: sock.sendall(frame({**NOTHING, "re": number}, b"12345678")[:part]))
+    assert time.monotonic() - started < 3
+
+
+def test_a_reply_that_comes_too_late_is_nobodys(asked: Any) -> None:
+    def late(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+        time.sleep(1.2)
+        honest(sock, number, header)
+
+    with pytest.raises(TimedOut):
+        asked(late)
+
+
+def test_the_submissions_time_ends_whatever_a_call_may_take(asked: Any) -> None:
+    limits = msgspec.structs.replace(LIMITS, call_seconds=30, submission_seconds=0.3)
+    with pytest.raises(NoMoreTime):
+        asked(lambda sock, number, header: None, limits)
+
+
+def test_a_fresh_worker_answers_after_one_that_was_ended() -> None:
+    puppets: list[Puppet] = []
+
+    def spawn() -> Puppet:
+        puppets.append(Puppet(honest if puppets else GARBLED["no request"]))
+        return puppets[-1]
+
+    session = Session(spawn, (), LIMITS)  # type: ignore[arg-type]
+    student = Student("answer", session)
+    with pytest.raises(WorkerDied):
+        student(1)
+    assert student(1) == 7
+    assert [puppet.closed for puppet in puppets] == [True, False]
+    session.close()
