@@ -232,6 +232,8 @@ def _show_outcome(
             said.append(f"for a human, {result.student}: {_reason(result).rstrip('.')}{kept}")
         elif result.waiting:
             said.append(f"for a human, {result.student}: {', '.join(result.waiting)}")
+    for result in results:
+        said += [f"for a human, {result.student}: {doubt.render()}" for doubt in result.report.doubts]
     adjusted = [result.student for result in results if result.adjusted]
     if adjusted:
         said.append(f"marks by hand or late penalties, which `autograder export` counts in: {', '.join(adjusted)}")

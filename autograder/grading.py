@@ -204,6 +204,7 @@ class Grader:
             confinement=examined.confinement if examined else "none",
             repairs=mended.repairs,
             notes=examined.notes if examined else (),
+            doubts=examined.doubts if examined else (),
             exercises=self._with_manual(exercises, job.assignment),
             error=message(N_("the grader failed: {fault}"), fault=fault) if fault else None,
         )

@@ -62,7 +62,8 @@ class ExerciseReport(msgspec.Struct, frozen=True):
 class GradeReport(msgspec.Struct, frozen=True):
     """One submission. Exercises graded by hand stand outside of `score` and `max_score`.
 
-    `repairs` are what was mended in the notebook, `notes` what else its author should know; neither costs anything.
+    `repairs` are what was mended in the notebook, `notes` what else its author should know, `doubts` what a person
+    should look at; none of them costs anything.
     """
 
     notebook: str
@@ -75,6 +76,7 @@ class GradeReport(msgspec.Struct, frozen=True):
     confinement: str
     repairs: tuple[Message, ...] = ()
     notes: tuple[Message, ...] = ()
+    doubts: tuple[Message, ...] = ()
     exercises: tuple[ExerciseReport, ...] = ()
     error: Message | None = None
 

@@ -131,6 +131,18 @@ def test_an_error_in_another_cell_costs_nothing(graded) -> None:
     assert note.endswith("stopped with ZeroDivisionError: “division by zero”; nothing was taken off for it")
 
 
+def test_what_could_hide_a_finished_function_is_for_a_person_to_read_and_costs_nothing(graded) -> None:
+    report = graded(answered(**{ATTENTION: attention("import sys\nsys._getframe()\n" + GOOD_BODY)}))
+    assert exercise(report).score == 16
+    [doubt] = [doubt.render() for doubt in report.doubts]
+    assert doubt.startswith(f"the answer to {ATTENTION} uses sys._getframe in line 5, by which a call of a finished")
+    assert graded(answered(**{ATTENTION: GOOD})).doubts == ()
+
+
+def test_an_answer_without_points_raises_no_doubts(graded) -> None:
+    assert graded(answered(**{ATTENTION: attention("import sys\nreturn sys._getframe()")})).doubts == ()
+
+
 def test_a_raise_line_that_was_left_is_told_and_is_not_called_untouched(graded) -> None:
     body = 'raise NotImplementedError("scaled_dot_product_attention is not written yet: replace")\n' + GOOD_BODY
     report = graded(answered(**{ATTENTION: attention(body)}))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from autograder.channel import words
 from autograder.channel.proxy import Student
-from autograder.examiner.forbidden import find_forbidden
+from autograder.examiner.forbidden import TOO_LARGE, Found, search
+from autograder.examiner.hiding import Hiding
 from autograder.examiner.job import Examined, Job, JobExercise
 from autograder.examiner.marking import Marking
 from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
@@ -35,19 +37,18 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
         spawn: starts a fresh confined worker.
     """
     started = time.monotonic()
-    session = Session(spawn, job.cells, job.limits)
-    seconds = {"checks": 0.0, "diagnosis": 0.0}
-    reports: list[ExerciseReport] = []
+    session, record = Session(spawn, job.cells, job.limits), _Record()
     try:
-        in_time = _examine_in_time(job, plugin, session, seconds, reports)
-        for exercise in job.exercises[len(reports) :]:
-            reports.append(_Exam(job, exercise, plugin, session, seconds).given_up())
+        in_time = _examine_in_time(job, plugin, session, record)
+        for exercise in job.exercises[len(record.reports) :]:
+            record.reports.append(_Exam(job, exercise, plugin, session, record).given_up())
         return Examined(
-            exercises=tuple(reports),
+            exercises=tuple(record.reports),
             outputs=session.outputs,
             confinement=session.confinement,
-            seconds={**session.seconds, **seconds, "total": time.monotonic() - started},
+            seconds={**session.seconds, **record.seconds, "total": time.monotonic() - started},
             notes=_notes(job, session),
+            doubts=tuple(record.doubts[:MAX_NOTES]),
             calls=session.calls,
             memory=session.memory(),
             in_time=in_time,
@@ -56,14 +57,21 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
         session.close()
 
 
-def _examine_in_time(
-    job: Job, plugin: SuitePlugin, session: Session, seconds: dict[str, float], reports: list[ExerciseReport]
-) -> bool:
+@dataclass
+class _Record:
+    """What the exercises have come to so far, and what our own work has taken (seconds)."""
+
+    reports: list[ExerciseReport] = field(default_factory=list)
+    doubts: list[Message] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: {"search": 0.0, "checks": 0.0, "diagnosis": 0.0})
+
+
+def _examine_in_time(job: Job, plugin: SuitePlugin, session: Session, record: _Record) -> bool:
     """Add the reports, one by one; whether they are all there before our own patience is at its end."""
     try:
         with bounded_time():
             for exercise in job.exercises:
-                reports.append(_Exam(job, exercise, plugin, session, seconds).report(reports))
+                record.reports.append(_Exam(job, exercise, plugin, session, record).report())
             _finish(session, len(job.cells))
     except OutOfPatience:
         return False
@@ -92,6 +100,27 @@ def _notes(job: Job, session: Session) -> tuple[Message, ...]:
     return tuple(message(said, place=place, what=stopped_by(error)) for place, error in own[:MAX_NOTES])
 
 
+def _hiding(exercise: str, hidings: Sequence[Hiding]) -> Iterator[Message]:
+    """What an answer could hide a call of a finished function by: the watch is in its process, and can be deceived."""
+    for what, line in hidings:
+        if what == TOO_LARGE:
+            said = N_(
+                "what the answer to {exercise} may reach is more than can be searched for finished functions: a "
+                "person should read it; nothing was taken off for it"
+            )
+        elif line is None:
+            said = N_(
+                "the notebook uses {what}, by which the answer to {exercise} could hide a call of a finished function: "
+                "a person should read it; nothing was taken off for it"
+            )
+        else:
+            said = N_(
+                "the answer to {exercise} uses {what} in line {line}, by which a call of a finished function could be "
+                "hidden: a person should read it; nothing was taken off for it"
+            )
+        yield message(said, exercise=exercise, what=what, **({} if line is None else {"line": line}))
+
+
 class _Exam:
     """One exercise of one submission."""
 
@@ -101,23 +130,22 @@ class _Exam:
         exercise: JobExercise,
         plugin: SuitePlugin,
         session: Session,
-        seconds: dict[str, float],
+        record: _Record,
     ) -> None:
-        self._job, self._exercise, self._session, self._seconds = job, exercise, session, seconds
+        self._job, self._exercise, self._session, self._record = job, exercise, session, record
         suite = plugin.suites[job.assignment, exercise.id]
         student = Student(exercise.id, session, exercise.forbidden, suite.parameters)
         self._marking = Marking(suite, plugin, student, job.seed, _unwritten(job))
 
-    def report(self, before: Sequence[ExerciseReport]) -> ExerciseReport:
-        """Examine the exercise; `before` are the reports of those before it."""
+    def report(self) -> ExerciseReport:
+        """Examine the exercise, after those before it."""
         mark = self._marking
         if self._exercise.untouched:
             said = message(N_("this exercise is not written yet"))
             return mark.report(mark.all_alike(Verdict("not_attempted", said)))
-        sources = [cell.source for cell in self._job.cells[: self._exercise.after]]
-        breach = find_forbidden(sources, self._exercise.id, self._exercise.forbidden)
-        if breach is not None:
-            return mark.report(mark.all_alike(Verdict("forbidden", forbidden(breach))))
+        searched = self._search()
+        if searched.breach is not None:
+            return mark.report(mark.all_alike(Verdict("forbidden", forbidden(searched.breach))))
         problem = self._why_not_callable()
         if problem is not None:
             return mark.report(mark.first_says(problem))
@@ -127,10 +155,19 @@ class _Exam:
             return mark.report(_with_first_lost(checks, stopped))
         mistake = self._diagnose(checks)
         report = mark.report(checks, mistake)
-        if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on(before)):
+        if report.score:
+            self._record.doubts += _hiding(self._exercise.id, searched.hidings)
+        if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on()):
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
             return replace(report, diagnosis=message(first, other=other))
         return report
+
+    def _search(self) -> Found:
+        started = time.monotonic()
+        sources = [cell.source for cell in self._job.cells[: self._exercise.after]]
+        found = search(sources, self._exercise.id, self._exercise.forbidden)
+        self._record.seconds["search"] += time.monotonic() - started
+        return found
 
     def given_up(self) -> ExerciseReport:
         """The report where our own work on the submission took too long: no zero, since nobody has looked."""
@@ -164,11 +201,13 @@ class _Exam:
                 return cell_error(self._exercise.id, error)
         return None
 
-    def _leans_on(self, before: Sequence[ExerciseReport]) -> str | None:
+    def _leans_on(self) -> str | None:
         """An exercise before this one that its answer calls, and that is not right itself."""
         sources = [cell.source for cell in self._job.cells if _defines(self._exercise.id, cell.source)]
         called = set().union(*map(_calls, sources))
-        shaky = (other.id for other in before if other.score is not None and other.score < other.max_score)
+        shaky = (
+            other.id for other in self._record.reports if other.score is not None and other.score < other.max_score
+        )
         return next((other for other in shaky if other in called), None)
 
     def _run_checks(self) -> list[CheckReport]:
@@ -177,12 +216,12 @@ class _Exam:
             return self._marking.checks()
         finally:
             waited = self._session.seconds["channel"] - channel
-            self._seconds["checks"] += time.monotonic() - started - waited
+            self._record.seconds["checks"] += time.monotonic() - started - waited
 
     def _diagnose(self, checks: list[CheckReport]) -> Mistake | None:
         started = time.monotonic()
         found = self._marking.mistake(checks)
-        self._seconds["diagnosis"] += time.monotonic() - started
+        self._record.seconds["diagnosis"] += time.monotonic() - started
         return found
 
 

@@ -1,358 +1,339 @@
 """Finds the finished article in the source: what the answer reaches, by whatever name, without running anything.
 
 The answer's own function is followed into the helpers, aliases and imports of other cells. What it does not reach is
-no offence: a comment, a string, a function of that name of one's own, a comparison beside the answer.
+no offence: a comment, a string, a function of that name of one's own, a comparison beside the answer, a mention.
 """
 
 from __future__ import annotations
 
 import ast
-import re
-import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeGuard
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from autograder.channel.proxy import ForbiddenCall
-from autograder.worker.watch import KERNELS
+from autograder.examiner import bindings
+from autograder.examiner.articles import Articles
+from autograder.examiner.bindings import Bound, Function, Scope
+from autograder.examiner.hiding import Hiding, Hidings
+from autograder.examiner.meanings import IMPORTERS, LOOK_UPS, MAX_STEPS, PICKERS, TELLING, Meanings
 
-Binding = ast.AST | str
-"""What a name stands for: the definition, the assigned expression, or a dotted name."""
+MAX_CHARACTERS = 150_000
+"""Of the cells that are searched; the largest are left out where there is more."""
 
-MAX_STEPS = 50
-"""Aliases of aliases, and additions of texts, that are followed."""
+TOO_LARGE = "more than can be searched"
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+ASKING = ("isinstance", "issubclass", "print", "repr", "help", "callable", "hasattr", "id")
+"""The built-in functions that call nothing they are given."""
 
-
-class Bound(NamedTuple):
-    """A name and what a statement makes of it.
-
-    It ``sets`` it, ``may_set`` it, ``changes`` what stands there, or has ``called`` a method of that, which may.
-    """
-
-    name: str
-    to: Binding
-    how: str
+RUNNERS = ("builtins.exec", "builtins.eval", "builtins.compile")
 
 
 @dataclass
-class Scope:
-    """What the names inside a function stand for; nothing is known of an argument."""
+class Found:
+    """What a search has come to.
 
-    names: dict[str, list[Binding]]
-    outer: Scope | None
+    Attributes:
+        breach: the first forbidden thing: its dotted name, and the line of the answer that leads to it. What is more
+            than can be searched is not searched to the end: then `TOO_LARGE` is among the hidings.
+        hidings: where there is no breach, by what the answer could hide which functions it calls, each once, with the
+            line of the answer that leads to it, or None where it stands beside the answer. Most of it is innocent: a
+            person should read it.
+    """
 
-    def find(self, name: str) -> list[Binding] | None:
-        """What a name stands for here or in the functions around, or None where it is the notebook's."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.outer
-        return None
+    breach: ForbiddenCall | None = None
+    hidings: list[Hiding] = field(default_factory=list)
 
 
-def find_forbidden(cells: Sequence[str], exercise: str, forbidden: Sequence[str]) -> ForbiddenCall | None:
-    """The first forbidden thing that `exercise` reaches.
+def search(cells: Sequence[str], exercise: str, forbidden: Sequence[str]) -> Found:
+    """Look for what `exercise` may not reach.
 
     Args:
         cells: the sources of the cells that run before the exercise is examined, in order.
         exercise: the name of the answer's function.
         forbidden: dotted names.
-
-    Returns:
-        Its dotted name and the line of the answer that leads to it, or None.
     """
-    bound: dict[str, list[Bound]] = {}
-    for source in cells:
-        for one in _bindings(_statements(source)):
-            bound.setdefault(one.name, []).append(one)
-    return _Search(_Names(forbidden), bound).search(exercise)
+    return _Search(cells, forbidden).search(exercise) if forbidden else Found()
 
 
-class _Names:
-    """The forbidden names; private builtins such as ``torch._C._nn.…`` share the last part."""
+class _Role:
+    """What is done with the expression that a node is."""
 
-    def __init__(self, forbidden: Sequence[str]) -> None:
-        self._roots = {name.partition(".")[0] for name in forbidden}
-        self._stems = {name.rpartition(".")[2]: name for name in forbidden}
-        kernels = {KERNELS[stem]: name for stem, name in self._stems.items() if stem in KERNELS}
-        self._starts = self._stems | kernels
+    USED = "used"
+    CALLED = "called"
+    PART = "part"  # of a longer dotted name
+    MENTIONED = "mentioned"  # neither called nor passed on
 
-    def match(self, dotted: str) -> str | None:
-        """The forbidden name that a resolved dotted name stands for, or None."""
-        root, *parts = dotted.split(".")
-        if root not in self._roots:
-            return None
-        for part in parts:
-            for start, name in self._starts.items():
-                if part.lstrip("_").startswith(start):
-                    return name
-        return None
+
+class _Visit(NamedTuple):
+    node: ast.AST
+    scope: Scope | None
+    role: str
+    line: int | None
+    """Where the answer uses it, if it is not the answer itself: what its author can find is in the answer's cell."""
 
 
 class _Search:
-    def __init__(self, names: _Names, bound: dict[str, list[Bound]]) -> None:
-        self._names, self._bound = names, bound
-        self._found: dict[str, list[Binding]] = {}
+    """Follows the names of the notebook, beginning with the answer's."""
+
+    def __init__(self, cells: Sequence[str], forbidden: Sequence[str]) -> None:
+        self._names = Articles(forbidden)
+        searched, self._given_up = _within_bounds(cells)
+        self._cells = [bindings.read(source) for source in searched]
+        bound = [one for cell in self._cells for one in cell.bound]
+        self._bound: dict[str, list[Bound]] = {}
+        for one in bound:
+            self._bound.setdefault(one.name, []).append(one)
+        self._meanings = Meanings(bound)
+        self._given_up |= self._meanings.given_up
         self._pending: deque[tuple[str, int | None]] = deque()
+        self._waiting: dict[str, list[tuple[ast.AST, int | None]]] = {}  # by the attribute that has to be read first
+        self._released: deque[tuple[ast.AST, int | None]] = deque()
+        self._reads: set[str] = set()
+        self._reads_all = False
+        self._seen: set[int] = set()  # a function may stand behind thousands of names
+        self._constant_keys: set[int] = set()
+        self._steps = 0
+        self._judged: set[tuple[str, bool]] = set()
+        self._loose = False  # whether a module is passed on, from which anything may be taken
+        self._unresolved: list[tuple[str, ForbiddenCall]] = []  # the attributes that may have been taken from it
+        self._found = Found()
+        self._hidings = Hidings()
 
-    def search(self, exercise: str) -> ForbiddenCall | None:
-        """Follow the names of the notebook, beginning with the answer's."""
+    def search(self, exercise: str) -> Found:
+        """Look at all that the answer reaches, or until the first breach."""
         self._pending.append((exercise, None))
-        seen: set[str | int] = set()
-        while self._pending:
-            name, line = self._pending.popleft()
-            if name in seen:
-                continue
-            seen.add(name)
-            for binding in self._standing(name):
-                if id(binding) in seen:  # a function may stand behind thousands of names
-                    continue
-                seen.add(id(binding))
-                found = self._named(binding, line) if isinstance(binding, str) else self._inside(binding, line)
-                if found:
-                    return found
-        return None
-
-    def _standing(self, name: str) -> list[Binding]:
-        """What a name stands for in the end: its last sure definition, and what may have changed it since."""
-        if name not in self._found:
-            bound = self._bound.get(name, [])
-            made = [one for one in bound if one.how not in ("changes", "called")]
-            if made and all(isinstance(one.to, str) for one in made):
-                # A module: `torch.testing.assert_close(…)` uses it and does not change it.
-                bound = [one for one in bound if one.how != "called"]
-            last = max((place for place, one in enumerate(bound) if one.how == "sets"), default=0)
-            self._found[name] = [one.to for one in bound[last:]]
-        return self._found[name]
-
-    def _named(self, dotted: str | None, line: int | None) -> ForbiddenCall | None:
-        match = self._names.match(dotted) if dotted else None
-        return ForbiddenCall(match, line) if match else None
-
-    def _inside(self, node: ast.AST, line: int | None) -> ForbiddenCall | None:
-        """Look at the code of a definition; names of the notebook that it uses are looked at later.
-
-        `line` is where the answer uses it, if it is not the answer itself: a line of the answer's cell is what its
-        author can find.
-        """
-        for sub, scope in _code(node):
-            here = getattr(sub, "lineno", None) if line is None else line
-            if isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Load):
-                local = scope.find(sub.id) if scope else None
-                if local is None:
-                    for star in self._bound.get("*", ()) if sub.id not in self._bound else ():
-                        if found := self._named(f"{star.to}.{sub.id}", here):
-                            return found
-                    self._pending.append((sub.id, here))
-                for dotted in local or ():
-                    if isinstance(dotted, str) and (found := self._named(dotted, here)):
-                        return found
-            elif isinstance(sub, ast.Attribute | ast.Call):
-                if found := self._named(self._dotted(sub, scope), here):
-                    return found
-        return None
-
-    def _dotted(self, node: ast.AST, scope: Scope | None, seen: set[int] | None = None) -> str | None:
-        """``F.softmax`` as ``torch.nn.functional.softmax``, through aliases and ``getattr`` with a known name."""
-        attributes: list[str] = []
-        while True:
-            if isinstance(node, ast.Attribute):
-                attributes.append(node.attr)
-                node = node.value
-            elif isinstance(node, ast.NamedExpr):
-                node = node.value
-            elif _is_getattr(node) and (name := _constant_text(node.args[1])):
-                attributes.append(name)
-                node = node.args[0]
+        names: set[str] = set()
+        while self._pending or self._released:
+            if self._released:
+                self._walk(*self._released.popleft())
             else:
-                break
-        base = self._base(node, scope, set() if seen is None else seen)
-        return ".".join([base, *reversed(attributes)]) if base else None
+                name, line = self._pending.popleft()
+                if name not in names:
+                    names.add(name)
+                    self._follow(name, line)
+            if self._found.breach:
+                return self._found
+        if self._unresolved and self._loose:
+            own = set(self._own_names())
+            self._found.breach = next((call for part, call in self._unresolved if part not in own), None)
+        for cell in self._cells:
+            self._hidings.see_beside(cell)
+        if self._given_up or self._meanings.given_up:
+            self._hidings.add(TOO_LARGE, None)
+        self._found.hidings = list(self._hidings)
+        return self._found
 
-    def _base(self, node: ast.AST, scope: Scope | None, seen: set[int]) -> str | None:
-        """The dotted name that a dotted name begins with: a module's alias, or an import by a call."""
-        if isinstance(node, ast.Name):
-            local = scope.find(node.id) if scope else None
-            for binding in self._standing(node.id) if local is None else local:
-                if isinstance(binding, str):
-                    return binding
-                if len(seen) >= MAX_STEPS:
-                    break
-                if id(binding) in seen:
-                    continue
-                seen.add(id(binding))
-                if found := self._dotted(binding, None if local is None else scope, seen):
-                    return found
-        if isinstance(node, ast.Call) and node.args and _last_name(node.func) in ("import_module", "__import__"):
-            name = _constant_text(node.args[0])
-            # `__import__("a.b")` is a.
-            return name.partition(".")[0] if name and _last_name(node.func) == "__import__" else name
-        return None
+    def _follow(self, name: str, line: int | None) -> None:
+        for one in self._standing(name):
+            if isinstance(one.to, str):
+                self._see(one.to, line, called=True)
+            elif one.attribute is None or one.attribute.startswith("__") or self._is_read(one.attribute):
+                self._walk(one.to, line)
+            else:
+                self._waiting.setdefault(one.attribute, []).append((one.to, line))
 
+    def _standing(self, name: str) -> Sequence[Bound]:
+        """What a name stands for in the end: its last sure definition, and what may have changed it since."""
+        bound = self._bound.get(name, [])
+        made = [one for one in bound if one.how not in ("changes", "called")]
+        if made and all(isinstance(one.to, str) for one in made):
+            # A module: `torch.testing.assert_close(…)` uses it and does not change it.
+            bound = [one for one in bound if one.how != "called"]
+        last = max((place for place, one in enumerate(bound) if one.how == "sets"), default=0)
+        return bound[last:]
 
-def _statements(source: str) -> list[ast.stmt]:
-    lines = source.split("\n")
-    if lines[0].startswith("%%"):
-        lines[0] = ""
-    # A line that begins with % may be a magic, or go on with the line before.
-    plain = [re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in lines]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for text in ("\n".join(lines), "\n".join(plain)):
-            try:
-                return ast.parse(text).body
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                continue
-    return []  # a cell that can't be parsed defines nothing when it is run, either
-
-
-def _bindings(statements: Sequence[ast.stmt]) -> Iterator[Bound]:
-    """The names that statements bind, in order; those inside of functions and classes are their own."""
-    stack = [(statement, "sets") for statement in reversed(statements)]
-    while stack:
-        statement, how = stack.pop()
-        yield from _bound_by(statement, how)
-        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            sure = isinstance(statement, ast.With | ast.AsyncWith)
-            stack += [(child, how if sure else "may_set") for child in reversed(list(_blocks(statement)))]
-
-
-def _bound_by(statement: ast.stmt, how: str) -> Iterator[Bound]:
-    for name, dotted in _imports(statement):
-        yield Bound(name, dotted, how)
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield Bound(statement.name, statement, how)
-        for sub in ast.walk(statement):
-            if isinstance(sub, ast.Global):
-                yield from (Bound(name, statement, "changes") for name in sub.names)
-        return
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            yield from _assigned(target, statement.value, statement, how)
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        yield from _assigned(statement.target, statement.value, statement, how)
-    elif isinstance(statement, ast.AugAssign):
-        yield from _assigned(statement.target, statement.value, statement, "may_set")
-    elif isinstance(statement, ast.For | ast.AsyncFor):
-        yield from _assigned(statement.target, statement.iter, statement, "may_set")
-    elif isinstance(statement, ast.With | ast.AsyncWith):
-        for item in statement.items:
-            if item.optional_vars is not None:
-                yield from _assigned(item.optional_vars, item.context_expr, statement, how)
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        # helpers.append(…)
-        if isinstance(statement.value.func, ast.Attribute) and (root := _root(statement.value.func)):
-            yield Bound(root, statement.value, "called")
-    for child in ast.iter_child_nodes(statement):
-        if isinstance(child, ast.expr):
-            for sub in ast.walk(child):
-                if isinstance(sub, ast.NamedExpr):
-                    yield Bound(sub.target.id, sub.value, how)
-
-
-def _assigned(target: ast.AST, value: ast.expr, statement: ast.stmt, how: str) -> Iterator[Bound]:
-    if isinstance(target, ast.Attribute | ast.Subscript):  # helpers["a"] = …, helper.attend = …
-        if root := _root(target):
-            yield Bound(root, value, "changes")
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-        if len(target.elts) == len(value.elts):
-            for one, its in zip(target.elts, value.elts, strict=True):
-                yield from _assigned(one, its, statement, how)
+    def _walk(self, node: ast.AST, line: int | None) -> None:
+        """Look at the code of a definition; names of the notebook that it uses are looked at later."""
+        if id(node) in self._seen:
             return
-    for name in _stored(target):
-        yield Bound(name, value, how)
+        self._seen.add(id(node))
+        stack = [_Visit(node, None, _Role.USED, line)]
+        while stack:
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                self._given_up = True
+                return
+            visit = stack.pop()
+            here = getattr(visit.node, "lineno", None) if visit.line is None else visit.line
+            stack += self._look(visit, here)
+            stack += reversed(list(self._inside(visit)))
 
+    def _look(self, visit: _Visit, line: int | None) -> Iterable[_Visit]:
+        """Judge one node; a text that it runs is looked at next."""
+        node, scope = visit.node, visit.scope
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and visit.role != _Role.MENTIONED:
+            if scope is None or scope.find(node.id) is None:
+                self._pending.append((node.id, line))
+        if isinstance(node, ast.Attribute):
+            self._read(node.attr, line)
+            if node.attr == "__dict__" and id(node) not in self._constant_keys:
+                self._read_all(self._meanings.of(node, scope).names, node.attr, line)
+        if visit.role in (_Role.USED, _Role.CALLED) and isinstance(
+            node, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.NamedExpr
+        ):
+            names = self._meanings.of(node, scope).names
+            for name in names:
+                self._see(name, line, called=visit.role == _Role.CALLED)
+            if visit.role == _Role.USED:
+                self._loose = self._loose or any(map(self._names.is_module, names))
+            if not names:
+                for attribute in _attributes(node):
+                    self._doubt(attribute, line)
+        if isinstance(node, ast.Subscript):
+            self._by_key(node.value, [node.slice], scope, line)
+        return self._look_at_call(node, scope, line) if isinstance(node, ast.Call) else ()
 
-def _blocks(statement: ast.AST) -> Iterator[ast.stmt]:
-    """The statements directly inside of a compound statement."""
-    for child in ast.iter_child_nodes(statement):
-        if isinstance(child, ast.stmt):
-            yield child
-        elif isinstance(child, ast.ExceptHandler | ast.match_case):
-            yield from child.body
+    def _look_at_call(self, node: ast.Call, scope: Scope | None, line: int | None) -> Iterable[_Visit]:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in LOOK_UPS:
+            self._by_key(node.func.value, node.args[:1], scope, line)
+        texts = [text for one in node.args for text in self._meanings.of(one, scope).texts]
+        for name in self._meanings.of(node.func, scope).names:
+            if name == "builtins.getattr" and node.args:
+                key = node.args[1] if len(node.args) > 1 else node.args[0]  # where the module was given before
+                keys = self._meanings.of(key, scope).texts
+                self._by_text(keys, line)
+                if not keys:
+                    self._read_all(self._meanings.of(node.args[0], scope).names, name, line)
+            elif name == "builtins.vars" and node.args and id(node) not in self._constant_keys:
+                self._read_all(self._meanings.of(node.args[0], scope).names, name, line)
+            elif name in PICKERS or name == "functools.partial":
+                self._by_text(texts, line)
+                if name in PICKERS and not texts and not name.endswith("itemgetter"):
+                    self._hidings.add(name, line)
+            elif name in IMPORTERS and not texts:
+                self._hidings.add(name, line)
+            elif name in RUNNERS:
+                yield from self._run(name, node, scope, line)
 
+    def _run(self, runner: str, node: ast.Call, scope: Scope | None, line: int | None) -> Iterator[_Visit]:
+        """What a constant text does that is run."""
+        texts = self._meanings.of(node.args[0], scope).texts if node.args else ()
+        if not texts:
+            self._hidings.add(runner, line)
+        for text in texts:
+            body = self._meanings.parsed(text)
+            inner = bindings.scope_of_text(body, scope)
+            yield from (_Visit(statement, inner, _Role.USED, line) for statement in reversed(body))
 
-def _imports(statement: ast.AST) -> Iterator[tuple[str, str]]:
-    if isinstance(statement, ast.Import):
-        for alias in statement.names:
-            root = alias.name.partition(".")[0]
-            yield (alias.asname, alias.name) if alias.asname else (root, root)
-    elif isinstance(statement, ast.ImportFrom) and statement.module:
-        for alias in statement.names:
-            dotted = statement.module if alias.name == "*" else f"{statement.module}.{alias.name}"
-            yield alias.asname or alias.name, dotted
-
-
-def _code(node: ast.AST) -> Iterator[tuple[ast.AST, Scope | None]]:
-    """The nodes that run, each with its scope: everything but annotations."""
-    stack: list[tuple[ast.AST, Scope | None]] = [(node, None)]
-    while stack:
-        current, scope = stack.pop()
-        yield current, scope
-        inner = _scope(current, scope)
-        for name, value in reversed(list(ast.iter_fields(current))):
+    def _inside(self, visit: _Visit) -> Iterator[_Visit]:
+        """The nodes inside of a node that run, each with its scope and role: everything but annotations."""
+        node, scope, role, line = visit
+        inner = bindings.scope_of(node, scope)
+        mentions = self._mentions(node, role, scope)
+        for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns"):
                 continue
             # Decorators and defaults belong to the scope around.
-            outside = name == "decorator_list" or (name == "args" and isinstance(current, Function))
-            children = value if isinstance(value, list) else [value]
-            where = scope if outside else inner
-            stack += [(child, where) for child in reversed(children) if isinstance(child, ast.AST)]
+            outside = name == "decorator_list" or (name == "args" and isinstance(node, Function))
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    its = _Role.MENTIONED if name in mentions else _role(node, name, child)
+                    yield _Visit(child, scope if outside else inner, its, line)
+
+    def _mentions(self, node: ast.AST, role: str, scope: Scope | None) -> Sequence[str]:
+        """The fields of a node in which a function is mentioned and neither called nor passed on."""
+        match node:
+            case ast.Expr():
+                return ["value"] if isinstance(node.value, ast.Name | ast.Attribute) else []
+            case ast.Attribute():
+                return ["value"] if node.attr in TELLING or role == _Role.MENTIONED else []
+            case ast.Compare():
+                same = all(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
+                return ["left", "comparators"] if same else []
+            case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+                return ["test"]
+            case ast.UnaryOp(op=ast.Not()):
+                return ["operand"]
+            case ast.Tuple() | ast.List() | ast.Starred() | ast.BinOp(op=ast.BitOr()) if role == _Role.MENTIONED:
+                return node._fields
+            case ast.Call():
+                asked = self._meanings.of(node.func, scope).names
+                return ["args"] if asked and all(name.removeprefix("builtins.") in ASKING for name in asked) else []
+        return []
+
+    def _see(self, dotted: str, line: int | None, *, called: bool) -> None:
+        """Something of that name is used."""
+        if (dotted, called) in self._judged:  # the first line is told
+            return
+        self._judged.add((dotted, called))
+        match = self._names.match(dotted)
+        if match and self._found.breach is None:
+            self._found.breach = ForbiddenCall(match, line)
+        self._hidings.see_name(dotted, line, called=called)
+
+    def _doubt(self, attribute: str, line: int | None) -> None:
+        """An attribute of something unknown is used."""
+        if match := self._names.match_part(attribute):
+            self._unresolved.append((attribute, ForbiddenCall(match, line)))
+
+    def _by_key(self, container: ast.AST, keys: Sequence[ast.expr], scope: Scope | None, line: int | None) -> None:
+        texts = [text for one in keys for text in self._meanings.of(one, scope).texts]
+        if texts:
+            self._constant_keys.add(id(container))
+            self._by_text(texts, line)
+
+    def _by_text(self, texts: Iterable[str], line: int | None) -> None:
+        for text in texts:
+            for part in text.split(".")[:10]:
+                self._read(part, line)
+                self._doubt(part, line)
+
+    def _is_read(self, attribute: str) -> bool:
+        return self._reads_all or attribute in self._reads
+
+    def _read(self, attribute: str, line: int | None) -> None:
+        self._hidings.see_attribute(attribute, line)
+        if attribute not in self._reads:
+            self._reads.add(attribute)
+            self._released += self._waiting.pop(attribute, [])
+
+    def _read_all(self, names: Sequence[str], how: str, line: int | None) -> None:
+        """Attributes are read that no constant names: a note where they are a module's, and what waits is read."""
+        if any(map(self._names.is_ours, names)):
+            self._hidings.add(how, line)
+        self._reads_all = True
+        for waiting in self._waiting.values():
+            self._released += waiting
+        self._waiting.clear()
+
+    def _own_names(self) -> Iterator[str]:
+        """What the notebook defines itself, under which an attribute of something unknown may be known."""
+        for node in (sub for cell in self._cells for statement in cell.body for sub in ast.walk(statement)):
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    yield node.name
+                case ast.Attribute(ctx=ast.Store()):
+                    yield node.attr
+                case ast.Name(ctx=ast.Store()):
+                    yield node.id
+                case ast.keyword() | ast.arg():
+                    yield node.arg or ""
+                case ast.Dict():
+                    yield from (text for key in node.keys if key and (text := bindings.constant_text(key)))
 
 
-def _scope(node: ast.AST, outer: Scope | None) -> Scope | None:
-    """The scope of what is inside a node: a new one for a function or a comprehension."""
-    if isinstance(node, Comprehension):
-        return Scope({name: [] for part in node.generators for name in _stored(part.target)}, outer)
-    if not isinstance(node, Function):
-        return outer
-    names: dict[str, list[Binding]] = {sub.arg: [] for sub in ast.walk(node.args) if isinstance(sub, ast.arg)}
-    elsewhere: set[str] = set()
-    if not isinstance(node, ast.Lambda):
-        for bound in _bindings(node.body):
-            if bound.how not in ("changes", "called"):
-                names.setdefault(bound.name, []).append(bound.to)
-        for sub in ast.walk(node):
-            if isinstance(sub, ast.Global | ast.Nonlocal):
-                elsewhere.update(sub.names)
-    return Scope({name: found for name, found in names.items() if name not in elsewhere}, outer)
+def _role(node: ast.AST, field: str, child: ast.AST) -> str:
+    if isinstance(node, ast.Call) and field == "func":
+        return _Role.CALLED
+    if isinstance(node, ast.Attribute) and isinstance(child, ast.Name | ast.Attribute):
+        return _Role.PART
+    return _Role.USED
 
 
-def _stored(target: ast.AST) -> Iterator[str]:
-    for sub in ast.walk(target):
-        if isinstance(sub, ast.Name) and isinstance(sub.ctx, ast.Store):
-            yield sub.id
+def _attributes(node: ast.AST) -> Iterator[str]:
+    while isinstance(node, ast.Attribute):
+        yield node.attr
+        node = node.value
 
 
-def _root(node: ast.AST) -> str | None:
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
-
-
-def _last_name(node: ast.AST) -> str | None:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-
-
-def _is_getattr(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and _last_name(node.func) == "getattr" and len(node.args) >= 2
-
-
-def _constant_text(node: ast.AST, steps: int = 0) -> str | None:
-    """The text of a constant expression: ``"a"``, ``"a" + "b"``, an f-string of constants."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    parts: list[ast.expr] = []
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        parts = [node.left, node.right]
-    elif isinstance(node, ast.JoinedStr):
-        parts = node.values
-    elif isinstance(node, ast.FormattedValue):
-        parts = [node.value]
-    texts = [_constant_text(part, steps + 1) for part in parts] if steps < MAX_STEPS else []
-    return "".join(map(str, texts)) if texts and None not in texts else None
+def _within_bounds(cells: Sequence[str]) -> tuple[list[str], bool]:
+    """The cells that are searched, in order, and whether some are left out: the largest, for what they would take."""
+    left, kept = MAX_CHARACTERS, set()
+    for number in sorted(range(len(cells)), key=lambda number: len(cells[number])):
+        left -= len(cells[number])
+        if left < 0:
+            break
+        kept.add(number)
+    return [source for number, source in enumerate(cells) if number in kept], len(kept) < len(cells)

@@ -65,7 +65,9 @@ class Examined(msgspec.Struct, frozen=True):
         outputs: nbformat outputs by cell number.
         confinement: what the worker was confined by.
         notes: what else the student should know.
-        seconds: where the time went (``spawn``, ``cells``, ``checks``, ``channel``, ``diagnosis``, ``total``).
+        doubts: what a person should look at.
+        seconds: where the time went (``spawn``, ``cells``, ``channel``, ``search``, ``checks``,
+            ``diagnosis``, ``total``).
         calls: how many requests were made of the student's functions, for measuring.
         in_time: whether the grader's own work came to its end; whoever did it is not to be asked again.
         memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
@@ -75,6 +77,7 @@ class Examined(msgspec.Struct, frozen=True):
     outputs: dict[int, list[dict[str, Any]]] = {}
     confinement: str = "none"
     notes: tuple[Message, ...] = ()
+    doubts: tuple[Message, ...] = ()
     seconds: dict[str, float] = {}
     calls: int = 0
     memory: dict[str, int] = {}

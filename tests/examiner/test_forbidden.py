@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from autograder.channel.proxy import ForbiddenCall
 from autograder.course import load_course
-from autograder.examiner.forbidden import find_forbidden
+from autograder.examiner.forbidden import MAX_CHARACTERS, TOO_LARGE, search
+from autograder.examiner.hiding import Hiding
 from tests.courses import REPOSITORY
 
 COURSE = load_course(REPOSITORY)
@@ -24,7 +28,11 @@ HEAD = "import torch, math, importlib\nimport torch.nn as nn\nimport torch.nn.fu
 
 
 def found(*cells: str, names: Sequence[str] = NAMES) -> ForbiddenCall | None:
-    return find_forbidden([HEAD, *cells], "answer", names)
+    return search([HEAD, *cells], "answer", names).breach
+
+
+def find_hiding(cells: Sequence[str], exercise: str = "answer") -> list[Hiding]:
+    return search(cells, exercise, NAMES).hidings
 
 
 def answer(body: str) -> str:
@@ -134,6 +142,125 @@ REACHED = {
     "async": ["async def helper(*a):\n    return F.scaled_dot_product_attention(*a)", answer("return helper(q, k, v)")],
     "a_cell_beside_it_is_broken": ["def broken(:\n", answer("return F.scaled_dot_product_attention(q, k, v)")],
 }  # fmt: skip
+
+
+BY_TEXT = {
+    "vars": "return vars(F)['scaled_dot_product_attention'](q, k, v)",
+    "dict": "return F.__dict__['scaled_dot_product_attention'](q, k, v)",
+    "dict_get": "return F.__dict__.get('scaled_dot_product_attention')(q, k, v)",
+    "attrgetter": "from operator import attrgetter as get\nreturn get('scaled_dot_product_attention')(F)(q, k, v)",
+    "attrgetter_deep": "import operator\nreturn operator.attrgetter('nn.functional.scaled_dot_product_attention')(torch)(q, k, v)",
+    "methodcaller": "import operator\nreturn operator.methodcaller('scaled_dot_product_attention', q, k, v)(F)",
+    "itemgetter": "import operator\nreturn operator.itemgetter('scaled_dot_product_attention')(vars(F))(q, k, v)",
+    "name_of_a_text": "name = 'scaled_dot_product_attention'\nreturn getattr(F, name)(q, k, v)",
+    "name_in_two_steps": "name = 'scaled_'\nname = name + 'dot_product_attention'\nreturn getattr(F, name)(q, k, v)",
+    "name_of_a_loop": "for name in ['scaled_dot_product_attention']:\n    return getattr(F, name)(q, k, v)",
+    "name_of_a_comprehension": "return [getattr(F, name) for name in ('scaled_dot_product_attention',)][0](q, k, v)",
+    "getattr_by_alias": "g = getattr\nreturn g(F, 'scaled_dot_product_attention')(q, k, v)",
+    "getattr_in_part": "import functools\nreturn functools.partial(getattr, F)('scaled_dot_product_attention')(q, k, v)",
+    "getattribute": "return F.__getattribute__('scaled_dot_product_attention')(q, k, v)",
+    "getattribute_of_object": "return object.__getattribute__(F, 'scaled_dot_product_attention')(q, k, v)",
+    "join": "return getattr(F, '_'.join(['scaled', 'dot', 'product_attention']))(q, k, v)",
+    "percent": "return getattr(F, 'scaled_%s_attention' % 'dot_product')(q, k, v)",
+    "format": "return getattr(F, 'scaled_{}_{b}'.format('dot', b='product_attention'))(q, k, v)",
+    "f_string_of_a_name": "a = 'scaled'\nreturn getattr(F, f'{a}_dot_product_attention')(q, k, v)",
+    "slice": "return getattr(F, 'xxscaled_dot_product_attention'[2:])(q, k, v)",
+    "reversal": "return getattr(F, 'noitnetta_tcudorp_tod_delacs'[::-1])(q, k, v)",
+    "reversed": "return getattr(F, ''.join(reversed('noitnetta_tcudorp_tod_delacs')))(q, k, v)",
+    "characters": "return getattr(F, chr(115) + 'caled_dot_product_attention')(q, k, v)",
+    "bytes": "return getattr(F, b'scaled_dot_product_attention'.decode())(q, k, v)",
+    "replace": "return getattr(F, 'scaled-dot-product-attention'.replace('-', '_'))(q, k, v)",
+    "lower": "return getattr(F, 'SCALED_DOT_PRODUCT_ATTENTION'.lower())(q, k, v)",
+    "eval": "return eval('F.scaled_dot_' + 'product_attention(q, k, v)')",
+    "eval_of_a_function": "return eval('F.scaled_dot_product_attention')(q, k, v)",
+    "exec": "exec('import torch.nn.functional as G\\nout = G.scaled_dot_product_attention(q, k, v)')\nreturn locals()['out']",
+    "sys_modules": "import sys\nreturn sys.modules['torch.nn.functional'].scaled_dot_product_attention(q, k, v)",
+    "sys_modules_get": "import sys\nreturn sys.modules.get('torch.nn.functional').scaled_dot_product_attention(q, k, v)",
+    "relative_import": "return importlib.import_module('.functional', 'torch.nn').scaled_dot_product_attention(q, k, v)",
+    "resolve_name": "import pkgutil\nreturn pkgutil.resolve_name('torch.nn.functional:scaled_dot_product_attention')(q, k, v)",
+    "globals": "return globals()['F'].scaled_dot_product_attention(q, k, v)",
+    "patterns_of_the_compiler": "from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1 as f\nreturn f(q, k, v, 2)",
+}
+PASSED_ON = {
+    "to_a_helper": ["def helper(m, *a):\n    return m.scaled_dot_product_attention(*a)", answer("return helper(F, q, k, v)")],
+    "from_a_helper": ["def helper():\n    return F", answer("return helper().scaled_dot_product_attention(q, k, v)")],
+    "as_a_default": ["def answer(q, k, v, m=F):\n    return m.scaled_dot_product_attention(q, k, v)"],
+    "in_a_list": ["ms = [F]", answer("return ms[0].scaled_dot_product_attention(q, k, v)")],
+    "in_a_dict": ["ms = {'a': (F, 1)}", answer("return ms['a'][0].scaled_dot_product_attention(q, k, v)")],
+    "in_an_object": ["class A:\n    def __init__(self):\n        self.m = F\n    def __call__(self, q, k, v):\n        return self.m.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
+    "in_a_namespace": ["import types\nns = types.SimpleNamespace()\nns.m = F", answer("return ns.m.scaled_dot_product_attention(q, k, v)")],
+    "by_one_of_two_names": ["if torch:\n    G = math\nelse:\n    G = F", answer("return G.scaled_dot_product_attention(q, k, v)")],
+    "by_a_choice": ["G = math if not torch else F", answer("return G.scaled_dot_product_attention(q, k, v)")],
+    "step_by_step": ["G = torch\nG = G.nn\nG = G.functional", answer("return G.scaled_dot_product_attention(q, k, v)")],
+    "through_300_names": ["a0 = torch.nn\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(300)), answer("return a300.functional.scaled_dot_product_attention(q, k, v)")],
+    "through_80_names_of_its_own": [answer("a0 = F\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(80)) + "return a80.scaled_dot_product_attention(q, k, v)")],
+    "setattr": ["class H: pass\nsetattr(H, 'attend', F.scaled_dot_product_attention)", answer("return H.attend(q, k, v)")],
+    "attribute_of_the_answer": [answer("return answer.attend(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "attribute_of_the_answer_by_text": [answer("return getattr(answer, 'att' + 'end')(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "attribute_of_the_answer_by_any_text": [answer("return vars(answer)[str(q)](q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "code_of_the_answer": [answer("return q"), "answer.__code__ = F.multi_head_attention_forward.__code__"],
+    "globals_set": ["globals()['attend'] = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "globals_updated": ["globals().update(attend=F.scaled_dot_product_attention)", answer("return attend(q, k, v)")],
+    "globals_updated_by_a_dict": ["globals().update({'attend': F.scaled_dot_product_attention})", answer("return attend(q, k, v)")],
+    "globals_updated_by_a_module": ["globals().update(vars(F))", answer("return scaled_dot_product_attention(q, k, v)")],
+    "exec_in_a_cell": ["exec('from torch.nn.functional import scaled_dot_product_attention as attend')", answer("return attend(q, k, v)")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BY_TEXT)
+def test_a_name_that_is_put_together_from_constant_texts_is_found(name: str) -> None:
+    call = found(answer(BY_TEXT[name]))
+    assert call is not None
+    assert call.name in NAMES
+    assert call.line is not None
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_what_is_passed_on_or_stored_is_found_where_it_is_used(name: str) -> None:
+    call = found(*PASSED_ON[name])
+    assert call is not None
+    assert call.name in NAMES
+
+
+MENTIONED = {
+    "name": [answer("told = 'like ' + F.scaled_dot_product_attention.__name__\nreturn q")],
+    "documentation_of_an_alias": ["attend = F.scaled_dot_product_attention", answer("told = attend.__doc__\nreturn q")],
+    "statement": [answer("F.scaled_dot_product_attention\nreturn q")],
+    "kind": [answer("if isinstance(q, nn.MultiheadAttention):\n    return k\nreturn q")],
+    "one_of_two_kinds": [answer("assert not isinstance(q, (nn.Linear, nn.MultiheadAttention)), 'no'\nreturn q")],
+    "kind_or_another": [answer("return isinstance(q, nn.Linear | nn.MultiheadAttention)")],
+    "identity": [answer("return k if q is F.scaled_dot_product_attention else q")],
+    "truth": [answer("if F.scaled_dot_product_attention:\n    return q")],
+    "help": [answer("help(F.scaled_dot_product_attention)\nreturn q")],
+    "whether_it_exists": [answer("return hasattr(F, 'scaled_dot_product_attention')")],
+    "note_beside_the_answer": [answer("return answer(q, k, v)"), "answer.note = F.scaled_dot_product_attention"],
+    "note_by_setattr": [answer("return q"), "setattr(answer, 'note', F.scaled_dot_product_attention)"],
+    "own_method_while_a_module_is_passed_on": [
+        "class M:\n    def scaled_dot_product_attention(self, q):\n        return q",
+        answer("softmax = getattr(F, 'softmax')\nreturn M().scaled_dot_product_attention(q)"),
+    ],
+    "module_passed_on_for_something_else": ["def answer(q, k, v, xp=torch):\n    return xp.softmax(q @ k.mT, -1) @ v"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MENTIONED)
+def test_a_mention_that_is_neither_called_nor_passed_on_is_no_offence(name: str) -> None:
+    assert found(*MENTIONED[name]) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return isinstance(q, F.scaled_dot_product_attention(q, k, v))",
+        "F.scaled_dot_product_attention(q, k, v)",
+        "if F.scaled_dot_product_attention(q, k, v) is q: return q",
+        "isinstance = lambda f, *a: f(*a)\nreturn isinstance(F.scaled_dot_product_attention, q, k, v)",
+        "return q == F.scaled_dot_product_attention",
+        "return F.scaled_dot_product_attention.__call__(q, k, v)",
+    ],
+)
+def test_a_call_in_the_place_of_a_mention_is_found(body: str) -> None:
+    assert found(answer(body)) is not None
 
 
 @pytest.mark.parametrize("name", REACHED)
@@ -365,3 +492,156 @@ def test_a_function_behind_thousands_of_names_is_looked_at_once() -> None:
     started = time.process_time()
     assert found(helper, answer("helper()\nreturn q")) is None
     assert time.process_time() - started < 5  # each name for itself took a minute
+
+
+HIDING = {
+    "sys._getframe": "import sys\nreturn sys._getframe(1)",
+    "f_back": "import sys\nreturn sys._getframe(1).f_back",
+    "sys.modules": "import sys\nreturn sys.modules['math'].sqrt(2)",
+    "gc": "import gc\nreturn gc.get_objects()",
+    "inspect": "import inspect\nreturn inspect.currentframe()",
+    "ctypes": "import ctypes\nreturn ctypes.pythonapi",
+    "autograder": "import autograder.worker.watch as w\nw._watch = None",
+    "torch._C": "with torch._C.DisableTorchFunction():\n    return q",
+    "torch.library": "torch.library.Library('aten', 'IMPL')",
+    "exec": "exec(q)",
+    "eval": "return eval(input())",
+    "compile": "return compile(q, '', 'exec')",
+    "getattr": "return getattr(F, q)(k)",
+    "importlib.import_module": "return importlib.import_module(q)",
+    "__import__": "return __import__(q)",
+    "operator.attrgetter": "import operator\nreturn operator.attrgetter(q)(F)",
+    "vars": "return [f for f in vars(F).values()]",
+    "__dict__": "return F.__dict__[q]",
+    "__code__": "return answer.__code__",
+    "__globals__": "return answer.__globals__",
+    "__subclasses__": "return nn.Module.__subclasses__()",
+    "get_ipython": "return get_ipython().run_cell(q)",
+    "types.FunctionType": "import types\nreturn types.FunctionType",
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+def test_what_could_hide_a_call_is_told_with_its_line(what: str) -> None:
+    hidings = find_hiding([HEAD, answer("x = 1\n" + HIDING[what])])
+    line = dict(hidings)[what]
+    assert line in (3, 4)
+    helper = "def helper(q, k=0):\n    " + HIDING[what].replace("\n", "\n    ").replace("answer", "helper")
+    assert dict(find_hiding([HEAD, helper, answer("x = 1\nreturn helper(q)")]))[what] == 3
+    beside = find_hiding([HEAD, helper, answer("return q")])
+    assert what not in dict(beside) or dict(beside)[what] is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return getattr(map, 'x', 1)(getattr, [F], [q])",
+        "return list(map(eval, [q]))",
+        "f = exec\nf(q)",
+        "return getattr(q, '__' + 'code' + '__')",
+    ],
+)
+def test_what_could_hide_a_call_is_told_behind_an_alias_or_a_text(body: str) -> None:
+    assert find_hiding([HEAD, answer(body)]) != []
+
+
+def test_what_could_change_the_watch_is_told_wherever_it_stands() -> None:
+    for source in (
+        "import autograder.worker.watch as w\nw._note = print",
+        "from autograder.worker import watch",
+        "w = importlib.import_module('autograder.worker.watch')",
+        "import sys\nsys._getframe(3).f_locals.clear()",
+    ):
+        assert [line for _, line in find_hiding([HEAD, source, answer("return q")])] == [None]
+
+
+def honest() -> Iterator[tuple[str, list[str]]]:
+    """Answers and notebooks of the course, each with the sources of its cells."""
+    for path in sorted((REPOSITORY / "examples" / "answers").glob("*.py")):
+        yield f"{path.parent.name}/{path.name}", [path.read_text()]
+    for path in sorted((REPOSITORY / "tests" / "hidden").glob("*/correct_*.py")):
+        yield from ((f"{path.stem}:{number}", cells) for number, cells in enumerate(correct_answers(path)))
+    for folder in ("release", "source"):
+        for path in sorted((REPOSITORY / folder).glob("*/*.ipynb")):
+            cells = json.loads(path.read_text())["cells"]
+            yield f"{folder}/{path.name}", ["".join(one["source"]) for one in cells if one["cell_type"] == "code"]
+
+
+def correct_answers(path: Path) -> Iterator[list[str]]:
+    """The answers that a module of correct ones holds: texts, and the module's own functions."""
+    tree = ast.parse(path.read_text())
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(value=ast.Call(func=ast.Name(id="correct_source"), args=[_, ast.Constant(value=text)])):
+                yield [str(text)]
+            case ast.FunctionDef():
+                statement.decorator_list = []
+    own = [
+        one
+        for one in tree.body
+        if "autograder" not in ast.unparse(one)[:30] and "correct_source" not in ast.unparse(one)
+    ]
+    yield [ast.unparse(ast.Module(own, []))]
+
+
+HONEST = dict(honest())
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_answers_and_notebooks_hide_nothing(name: str) -> None:
+    cells = HONEST[name]
+    defined = {
+        one.name
+        for source in cells
+        for one in ast.walk(ast.parse(plain(source)))
+        if isinstance(one, ast.FunctionDef | ast.ClassDef)
+    }
+    exercises = {exercise for name in COURSE.assignments for exercise in COURSE.assignment(name).exercises}
+    for exercise in defined | exercises:
+        assert find_hiding(cells, exercise) == []
+
+
+def plain(source: str) -> str:
+    return "\n".join(line for line in source.split("\n") if not line.startswith(("%", "!")))
+
+
+def wide(line: str, characters: int = MAX_CHARACTERS - 3_000) -> str:
+    return line * (characters // len(line))
+
+
+EXHAUSTING = {
+    "chains": "import torch\ndef answer(q):\n" + wide("    torch" + ".a" * 2_500 + "\n"),
+    "short_chains": "import torch\ndef answer(q):\n" + wide("    torch.a.b.c.d.e\n"),
+    "steps": "import torch\nx = torch\n" + wide("x = x.y\n") + "def answer(q):\n    return x.z(q)",
+    "steps_of_its_own": "import torch\ndef answer(q):\n    x = torch\n" + wide("    x = x.y\n") + "    return x.z(q)",
+    "steps_in_a_branch": "import torch\nx = torch\nif x:\n" + wide("    x = x.y\n", 70_000) + "answer = lambda: [" + wide("x.z, ", 70_000) + "]",
+    "lambdas": "answer = " + "lambda x: " * 1_500 + "[" + "x.y, " * 25_000 + "]",
+    "nested_functions": "".join("  " * n + f"def answer{n or ''}(q):\n" for n in range(90)) + ("  " * 90 + "x = q.a.b\n") * 700,
+    "additions": "import torch\ndef answer(q):\n" + wide("    getattr(torch, " + "+".join(["q"] * 900) + ")\n"),
+    "subscripts": "import torch\ndef answer(q):\n" + wide("    torch" + "['a']" * 1_500 + "\n"),
+    "calls": "import torch\ndef answer(q):\n" + wide("    torch" + "()" * 1_500 + "\n"),
+    "alternatives": "import torch\n" + "".join(f"if x: n = 'a{n}'\n" for n in range(7_500)) + "def answer(q): return getattr(torch, n)",
+    "stars": "".join(f"from torch.m{n} import *\n" for n in range(2_500)) + "answer = lambda: [" + "".join(f"n{n}, " for n in range(9_000)) + "]",
+    "mutual": "import torch\ndef answer(q):\n    if q:\n" + "".join(f"        a{n} = a{n * 7 % 900}.x, a{n * 13 % 900}.y\n" for n in range(4_500)) + "    return a1.z",
+    "comment": "# " + "x" * 5_000_000,
+    "width": "import torch\nanswer = lambda: getattr(torch, 'a' * 10**10 + '%10000000000d' % 1 + '{:10000000000}'.format(1) + f'{1:10000000000}' + str(bytes(10**10)))",
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", EXHAUSTING)
+def test_no_source_of_any_size_keeps_the_search_busy(name: str) -> None:
+    started = time.process_time()
+    search([EXHAUSTING[name]], "answer", NAMES)
+    assert time.process_time() - started < 5
+
+
+def test_what_is_not_searched_to_the_end_is_told() -> None:
+    for name in ("short_chains", "calls", "stars", "comment"):
+        assert (TOO_LARGE, None) in find_hiding([EXHAUSTING[name]])
+
+
+def test_the_small_cells_are_searched_beside_one_that_is_too_large() -> None:
+    cells = [EXHAUSTING["comment"], answer("return F.scaled_dot_product_attention(q, k, v)")]
+    assert found(*cells) == ForbiddenCall(SDPA, 2)
+    assert (TOO_LARGE, None) in find_hiding([HEAD, EXHAUSTING["comment"], answer("return q")])

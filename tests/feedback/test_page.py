@@ -284,7 +284,8 @@ def test_a_late_penalty_never_makes_a_total_negative() -> None:
 
 
 def test_repairs_and_notes_are_listed() -> None:
-    graded = report(DOUBLE, repairs=(Message("put back the cell setup"),), notes=(Message("cell 7 stopped"),))
+    given = {"repairs": "put back the cell setup", "notes": "cell 7 stopped", "doubts": "a person should read it"}
+    graded = report(DOUBLE, **{name: (Message(said),) for name, said in given.items()})
     read = Page(made(graded)).text
     assert "Repaired: put back the cell setup" in read
     assert "cell 7 stopped" in read

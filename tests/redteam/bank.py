@@ -17,7 +17,7 @@ from autograder.notebook import read_notebook
 from autograder.report import Status
 from tests.engine import ATTENTION, course
 
-LYING = ("forging", "process", "channel", "recorders", "backward")
+LYING = ("forging", "process", "channel", "recorders", "backward", "hiding")
 REACHING = ("files", "kernel", "metadata", "exhaustion")
 FAMILIES = (*LYING, *REACHING)
 

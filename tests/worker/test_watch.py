@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -24,6 +25,7 @@ NAMES = [SDPA, FORWARD, MODULE]
 CROSS_ENTROPY = "torch.nn.functional.cross_entropy"
 NLL = "torch.nn.functional.nll_loss"
 LINEAR = "torch.nn.functional.linear_cross_entropy"
+FLEX = "torch.nn.attention.flex_attention.flex_attention"
 LOSSES = COURSE.forbidden_names("loss", "sequence_cross_entropy")
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated")
@@ -35,6 +37,18 @@ NO_GRAD = "def no_grad(f, *args):\n    with torch.no_grad():\n        return f(*
 
 LOGITS = (
     "x, t = torch.eye(4)[:3], torch.arange(3)\npixels, labels = torch.ones(1, 2, 3, 3), torch.ones(1, 3, 3).long()\n"
+)
+
+
+PARTS = (
+    "import types\nimport torch._refs.nn.functional as refs\nfrom torch._decomp import decompositions\n"
+    "import torch.ao.nn.quantizable as quantizable\n"
+    "from torch.fx.experimental.proxy_tensor import make_fx\n"
+    "mha = nn.MultiheadAttention(4, 2, batch_first=True).requires_grad_(False)\n"
+    "projected = (*[x[:, None]] * 3, 4, 2, mha.in_proj_weight, mha.in_proj_bias, None, None, False, 0.0,"
+    " mha.out_proj.weight, mha.out_proj.bias)\n"
+    "joined = vars(F)['_'.join(['multi', 'head', 'attention', 'forward'])]\n"
+    "copied = types.FunctionType(joined.__code__, vars(F), 'innocent', joined.__defaults__)\n"
 )
 
 
@@ -242,6 +256,9 @@ def dispatched() -> Iterator[None]:
     """Let the dispatcher be watched inside the block alone, where a worker has it watched for good."""
     with pytest.MonkeyPatch.context() as patch, torch.library._scoped_library("aten", "IMPL") as library:
         patch.setattr(watch, "_dispatcher", library)
+        for path in watch.ARTICLES:
+            function = watch._import(path)
+            patch.setattr(function, "__code__", function.__code__)
         watch.watch_dispatcher()
         yield
 
@@ -260,8 +277,57 @@ BELOW = {
     "F.nll_loss(pixels, labels)": NLL,
     "torch.ops.aten.nll_loss_forward(x, t, None, 1, -100)[0]": NLL,
     "nn.CrossEntropyLoss().forward(x, t)": CROSS_ENTROPY,
-    "F.linear_cross_entropy(x, x, t)": CROSS_ENTROPY,
+    "F.linear_cross_entropy(x, x, t)": LINEAR,
+    "F.multi_head_attention_forward(*projected)[0]": FORWARD,
+    "mha.forward(x[None], x[None], x[None])[0]": FORWARD,
+    "torch._scaled_dot_product_attention_math(q, k, v)[0]": SDPA,
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]": SDPA,
+    "torch.ops.aten.nll_loss.out(x, t, None, 1, -100, out=torch.empty(0))": NLL,
+    "torch._C._nn.nll_loss2d(pixels, labels, out=torch.empty(0))": NLL,
+    "torch._C._nn.nll_loss_nd(x, t)": NLL,
 }
+VECTORISED = {
+    "torch.vmap(F.cross_entropy)(x, t)": CROSS_ENTROPY,
+    "torch.vmap(F.cross_entropy)(x, x.softmax(-1))": CROSS_ENTROPY,
+    "torch.vmap(F.nll_loss)(x, t)": NLL,
+    "torch.vmap(torch._C._nn.nll_loss_nd)(x, t)": NLL,
+    "torch.vmap(torch._C._nn.nll_loss2d)(pixels[None], labels[None])": NLL,
+    "torch.vmap(lambda x, t: torch.ops.aten.nll_loss_forward(x, t, None, 1, -100))(x[None], t[None])[0]": NLL,
+    "torch.vmap(F.scaled_dot_product_attention)(q, k, v)": SDPA,
+    "torch.vmap(torch._scaled_dot_product_attention_math)(q, k, v)[0]": SDPA,
+    "torch.func.grad(F.cross_entropy)(x, t)": CROSS_ENTROPY,
+}
+PYTHON = {
+    "refs.nll_loss(x, t)": NLL,
+    "refs._nll_loss_nd(x, t, None, 'mean', -100)": NLL,
+    "decompositions.nll_loss_forward(x, t, None, 1, -100)[0]": NLL,
+    "decompositions.nll_loss2d_forward(pixels, labels, None, 1, -100)[0]": NLL,
+    "decompositions.scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]": SDPA,
+    "F.linear_cross_entropy(x, x, t, options=nn.LinearCrossEntropyOptions())": LINEAR,
+    "F.linear_cross_entropy(x, x, t, reduction='none', options=nn.LinearCrossEntropyOptions())": LINEAR,
+    "quantizable.MultiheadAttention(4, 2).forward(*[x[None]] * 3)[0]": MODULE,
+    "copied(*projected)[0]": FORWARD,
+    "joined(*projected)[0]": FORWARD,
+    "nn.TransformerEncoderLayer(4, 2).self_attn.forward(x, x, x)[0]": FORWARD,
+    "nn.TransformerDecoderLayer(4, 2).multihead_attn.forward(x, x, x)[0]": FORWARD,
+    "no_grad(nn.TransformerEncoderLayer(4, 2, batch_first=True).eval().forward, x[None])": MODULE,
+}
+RECORDED = {
+    "make_fx(lambda q: torch._scaled_dot_product_attention_math(q, q, q)[0])(q)": (SDPA, "q"),
+    "make_fx(lambda x: F.multi_head_attention_forward(x, *projected[1:])[0])(x[:, None])": (FORWARD, "x[:, None]"),
+    "make_fx(lambda x: F.cross_entropy(x, x))(x)": (CROSS_ENTROPY, "x"),
+    "torch.jit.trace(lambda x: F.multi_head_attention_forward(x, *projected[1:])[0], (x[:, None],))": (
+        FORWARD,
+        "x[:, None]",
+    ),
+    "torch.jit.script(F.multi_head_attention_forward)": (FORWARD, "*projected"),
+    "torch.jit.script(copied)": (FORWARD, "*projected"),
+    "torch.jit.script(mha)": (FORWARD, "x, x, x"),
+    "torch.jit.script(F.cross_entropy)": (CROSS_ENTROPY, "x, t"),
+    "torch.jit.script(nn.NLLLoss())": (NLL, "x, t"),
+}
+"""What another cell may record, with what it is noted as and called with."""
+
 AROUND = {
     "traced": (
         "traced = torch.jit.trace(lambda q, k, v, x, pixels: {}, (*[torch.ones(1, 2, 3, 4)] * 3, x, pixels))",
@@ -283,10 +349,41 @@ AROUND = {
 @pytest.mark.parametrize("call", BELOW)
 def test_a_call_that_python_does_not_show_is_seen_in_the_dispatcher(call: str, way: str, dispatcher: None) -> None:
     helper, answer = AROUND[way]
-    cells = (HEAD + LOGITS, helper.format(call), f"def answer(q, k, v):\n    return {answer}")
+    cells = (HEAD + LOGITS, PARTS, helper.format(call), f"def answer(q, k, v):\n    return {answer}")
     found = sightings(*cells, names=[*LOSSES, *NAMES])
     assert found[0] == (BELOW[call], {"traced": 2, "without_modes": 2, "thread": 3}[way])
     assert sightings(*cells, names=["torch.bmm"]) == []
+
+
+@pytest.mark.parametrize("way", ["without_modes", "thread"])
+@pytest.mark.parametrize("call", VECTORISED | PYTHON)
+def test_what_has_no_operator_of_its_own_is_seen_without_modes_and_in_threads(
+    call: str, way: str, dispatcher: None
+) -> None:
+    helper, answer = AROUND[way]
+    cells = (HEAD + LOGITS + NO_GRAD, PARTS, helper.format(call), f"def answer(q, k, v):\n    return {answer}")
+    found = sightings(*cells, names=[*LOSSES, *NAMES, FLEX])
+    assert found[0] == ((VECTORISED | PYTHON)[call], {"without_modes": 2, "thread": 3}[way])
+    assert sightings(*cells, names=["torch.bmm"]) == []
+
+
+def test_flexible_attention_is_seen_where_every_form_of_it_begins(dispatcher: None) -> None:
+    source = (
+        "import sys\nfrom contextlib import suppress\nflex = sys.modules['torch._higher_order_ops.flex_attention']\n"
+        "def answer(q, k, v):\n    with suppress(AttributeError):\n"
+        "        flex._math_attention_inner(None, k, v, None, (None,), 1.0, {})"
+    )
+    assert sightings(source, names=[FLEX]) == [(FLEX, 6)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_what_another_cell_recorded_is_seen_when_the_answer_runs_it(recorded: str, dispatcher: None) -> None:
+    name, given = RECORDED[recorded]
+    cells = (HEAD + LOGITS, PARTS + "q = torch.ones(1, 2, 3, 4)\n", f"recorded = {recorded}")
+    bare = f"def answer(q, k, v):\n    with torch._C.DisableTorchFunction():\n        return recorded({given})"
+    assert sightings(*cells, bare, names=[*LOSSES, *NAMES])[0] == (name, 3)
+    assert sightings(*cells, "def answer(q, k, v):\n    return q", names=[*LOSSES, *NAMES]) == []
 
 
 def losses() -> Iterator[tuple[Callable[..., torch.Tensor], torch.Tensor, torch.Tensor, dict[str, Any]]]:
@@ -298,7 +395,7 @@ def losses() -> Iterator[tuple[Callable[..., torch.Tensor], torch.Tensor, torch.
         x = torch.randn(shape, generator=generator)
         t = torch.randint(5, shape[:classes] + shape[classes + 1 :], generator=generator)
         for reduction, weight, ignored in product(("none", "mean", "sum"), (None, class_weights), (-100, 2)):
-            options = {"reduction": reduction, "weight": weight, "ignore_index": ignored}
+            options: dict[str, Any] = {"reduction": reduction, "weight": weight, "ignore_index": ignored}
             yield F.nll_loss, x, t, options
             for target, smoothing in product((t, t + 1, x.softmax(classes)), (0.0, 0.1)):
                 yield F.cross_entropy, x, target, {**options, "label_smoothing": smoothing}
@@ -349,3 +446,39 @@ def test_watching_the_dispatcher_leaves_attention_as_it_is() -> None:
     assert torch.equal(native, watched)
     assert type(native.grad_fn) is type(watched.grad_fn)
     assert torch.equal(*[torch.autograd.grad(one.sum(), q)[0] for one in (native, watched)])
+
+
+def test_watched_functions_keep_signature_defaults_results_gradients_and_errors() -> None:
+    mha = torch.nn.MultiheadAttention(4, 2).double()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 2, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+    masks = {"attn_mask": torch.ones(3, 3).triu(1).bool(), "average_attn_weights": False}
+
+    def attempt() -> list[Any]:
+        output, weights = mha(x, x, x, **masks)
+        (gradient,) = torch.autograd.grad(output.square().sum() + weights.square().sum(), x)
+        with pytest.raises(AssertionError) as wide:
+            mha(x[..., :3], x, x)
+        with pytest.raises(TypeError) as few:
+            F.multi_head_attention_forward(x)  # type: ignore[call-arg]
+        functions = [watch._import(path) for path in watch.ARTICLES]
+        return [output, weights, gradient, str(wide.value), str(few.value), *map(inspect.signature, functions)]
+
+    native = attempt()
+    with dispatched():
+        watched = attempt()
+    for one, other in zip(native, watched, strict=True):
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+def test_a_tensor_of_its_own_kind_still_answers_for_itself(dispatcher: None) -> None:
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func
+
+    x = torch.ones(3, 1, 4).as_subclass(Mine)
+    weight, bias = torch.ones(12, 4), torch.ones(12)
+    options = (4, 2, weight, bias, None, None, False, 0.0, weight[:4], bias[:4])
+    answered: Any = F.multi_head_attention_forward(x, x, x, *options)
+    assert answered is F.multi_head_attention_forward

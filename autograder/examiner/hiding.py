@@ -1,0 +1,69 @@
+"""By which names an answer could hide what it calls: none of them is an offence, but a person should read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autograder.examiner.bindings import Cell
+
+Hiding = tuple[str, int | None]
+"""What is used, and the line of the answer that leads to it; None where it stands beside the answer."""
+
+MODULES = (
+    *("autograder", "ctypes", "gc", "inspect", "dis", "marshal", "pickle", "code", "codeop", "runpy"),
+    *("sys._getframe", "sys._current_frames", "sys.modules", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
+    *("types.CodeType", "types.FunctionType", "importlib.reload", "importlib.util", "importlib.machinery"),
+    *("torch._C", "torch.library", "torch.overrides", "torch.utils._python_dispatch", "torch._inductor"),
+    *("builtins.get_ipython", "builtins.open", "IPython"),
+)
+ATTRIBUTES = frozenset(
+    (
+        *("__code__", "__globals__", "__closure__", "__builtins__", "__subclasses__", "__reduce_ex__"),
+        *("f_back", "f_globals", "f_locals", "f_builtins", "f_code", "gi_frame", "cr_frame", "ag_frame", "tb_frame"),
+    )
+)
+PASSED_ON = ("exec", "eval", "compile", "getattr", "__import__")
+"""Built-in functions whose constant arguments are read where they are called; passed on, they could do anything."""
+
+ANYWHERE = ("autograder", "ctypes")
+"""The modules by which another cell could change what looks on."""
+
+ANYWHERE_BY_NAME = frozenset(("_getframe", "get_objects", "get_referrers", "get_referents"))
+
+
+class Hidings:
+    """Collects them, each thing once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, int | None] = {}
+
+    def __iter__(self) -> Iterator[Hiding]:
+        return iter(self._found.items())
+
+    def add(self, what: str, line: int | None) -> None:
+        """Something is used in a line."""
+        self._found.setdefault(what.removeprefix("builtins."), line)
+
+    def see_name(self, dotted: str, line: int | None, *, called: bool) -> None:
+        """A dotted name is used; the built-in functions that run texts are innocent where they are called."""
+        for module in MODULES:
+            if dotted == module or dotted.startswith(module + "."):
+                self.add(module, line)
+        if not called and dotted.removeprefix("builtins.") in PASSED_ON and dotted.startswith("builtins."):
+            self.add(dotted, line)
+
+    def see_attribute(self, attribute: str, line: int | None) -> None:
+        """An attribute is read, of whatever."""
+        if attribute in ATTRIBUTES:
+            self.add(attribute, line)
+
+    def see_beside(self, cell: Cell) -> None:
+        """Any cell, which the answer may not reach."""
+        for what in _beside(cell):
+            if not any(seen.rpartition(".")[2] == what for seen in self._found):
+                self.add(what, None)
+
+
+def _beside(cell: Cell) -> Iterator[str]:
+    yield from sorted({root for name in cell.modules if (root := name.partition(".")[0]) in ANYWHERE})
+    yield from sorted(cell.attributes & ANYWHERE_BY_NAME)
