@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_hash
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane, LaneLost, deadline_of
@@ -137,9 +139,13 @@ class Grader:
         sources = [source for answer in answers if isinstance(answer, AloneAnswer) for source in (answer.source, RESET)]
         cells = tuple(JobCell(number, source) for number, source in enumerate(sources))
         forbidden = self._course.forbidden_names(first.assignment, first.exercise)
-        places = range(1, len(cells), 2)
-        asked = tuple(JobExercise(first.exercise, place, untouched=False, forbidden=forbidden) for place in places)
-        return Job(first.assignment, cells, asked, seed, self._course.limits)
+        asked = tuple(
+            JobExercise(first.exercise, place + 1, untouched=False, forbidden=forbidden, since=place)
+            for place in range(0, len(cells), 2)
+        )
+        limits = self._course.limits
+        limits = replace(limits, submission_seconds=limits.submission_seconds * len(asked))
+        return Job(first.assignment, cells, asked, seed, limits)
 
     def close(self) -> None:
         """End the examiner and its workers, in the middle of a submission too."""

@@ -62,7 +62,7 @@ class ExerciseReport(msgspec.Struct, frozen=True):
 class GradeReport(msgspec.Struct, frozen=True):
     """One submission. Exercises graded by hand stand outside of `score` and `max_score`.
 
-    `repairs` are what was mended in the notebook, `notes` what else its author should know, `doubts` what a person
+    `repairs` are what was mended in the notebook, `notes` what else its author should know, `doubts` what an instructor
     should look at; none of them costs anything.
     """
 

@@ -155,7 +155,7 @@ class _Page:
 
     def footer(self, report: GradeReport) -> None:
         self.console.print()
-        for note in (*report.notes, *report.doubts):
+        for note in report.notes:
             self.line(self.render(note), "dim")
         if report.complete:
             self.line(self.say(N_("Everything is right. Well done!")), "green")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.redteam.bank import FAMILIES
+from tests.redteam.bank import FAMILIES, LYING, REACHING
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text()
@@ -26,6 +26,11 @@ def test_every_named_test_exists(path: str) -> None:
     defined = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
     named = {name for where, name, _ in NAMED if where == path}
     assert named - defined == set()
+
+
+def test_a_family_is_named_with_the_module_that_runs_it() -> None:
+    modules = {"test_bank": LYING, "test_bank_of_reaching": REACHING}
+    assert [(path, family) for path, _, family in NAMED if family and family not in modules[Path(path).stem]] == []
 
 
 def test_every_family_of_hostile_submissions_is_named() -> None:

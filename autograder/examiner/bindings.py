@@ -20,7 +20,7 @@ STAR = "*"
 """The name under which stands whatever binds names that it doesn't tell: ``from … import *``."""
 
 MAX_KEPT = 128
-MAX_KEPT_CHARACTERS = 6_000
+MAX_KEPT_CHARACTERS = 8_000
 """Of a cell that is kept: a tree takes a hundred times as much as its source."""
 
 _NAMESPACES = ("globals", "locals", "vars")

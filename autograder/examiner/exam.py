@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from autograder.channel import words
 from autograder.channel.proxy import Student
-from autograder.examiner.forbidden import TOO_LARGE, Found, search
+from autograder.examiner.forbidden import Found, search
 from autograder.examiner.hiding import Hiding
-from autograder.examiner.job import Examined, Job, JobExercise
+from autograder.examiner.job import Examined, Job, JobCell, JobExercise
 from autograder.examiner.marking import Marking
 from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
 from autograder.examiner.patience import OutOfPatience, bounded_time
@@ -26,6 +26,7 @@ from autograder.report import LOST, CheckReport, ExerciseReport
 from autograder.suite import Mistake
 
 MAX_NOTES = 5
+MAX_HIDINGS = 20
 
 
 def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Examined:
@@ -48,7 +49,7 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
             confinement=session.confinement,
             seconds={**session.seconds, **record.seconds, "total": time.monotonic() - started},
             notes=_notes(job, session),
-            doubts=tuple(record.doubts[:MAX_NOTES]),
+            doubts=tuple(record.doubts),
             calls=session.calls,
             memory=session.memory(),
             in_time=in_time,
@@ -100,25 +101,15 @@ def _notes(job: Job, session: Session) -> tuple[Message, ...]:
     return tuple(message(said, place=place, what=stopped_by(error)) for place, error in own[:MAX_NOTES])
 
 
-def _hiding(exercise: str, hidings: Sequence[Hiding]) -> Iterator[Message]:
-    """What an answer could hide a call of a finished function by: the watch is in its process, and can be deceived."""
-    for what, line in hidings:
-        if what == TOO_LARGE:
-            said = N_(
-                "what the answer to {exercise} may reach is more than can be searched for finished functions: a "
-                "person should read it; nothing was taken off for it"
-            )
-        elif line is None:
-            said = N_(
-                "the notebook uses {what}, by which the answer to {exercise} could hide a call of a finished function: "
-                "a person should read it; nothing was taken off for it"
-            )
-        else:
-            said = N_(
-                "the answer to {exercise} uses {what} in line {line}, by which a call of a finished function could be "
-                "hidden: a person should read it; nothing was taken off for it"
-            )
-        yield message(said, exercise=exercise, what=what, **({} if line is None else {"line": line}))
+def _doubt(exercise: str, hidings: Sequence[Hiding]) -> Message:
+    """By what an answer could hide a call of a finished function: the watch is in its process, and can be deceived."""
+    told = [what if line is None else f"{what} (line {line})" for what, line in hidings[:MAX_HIDINGS]]
+    more = [f"{len(hidings) - MAX_HIDINGS} more"] if len(hidings) > MAX_HIDINGS else []
+    said = N_(
+        "nothing was taken off, but a person should read the answer to {exercise}: a call of a finished function could "
+        "be hidden by {what}"
+    )
+    return message(said, exercise=exercise, what=", ".join(told + more))
 
 
 class _Exam:
@@ -155,8 +146,8 @@ class _Exam:
             return mark.report(_with_first_lost(checks, stopped))
         mistake = self._diagnose(checks)
         report = mark.report(checks, mistake)
-        if report.score:
-            self._record.doubts += _hiding(self._exercise.id, searched.hidings)
+        if report.score and searched.hidings:
+            self._record.doubts.append(_doubt(self._exercise.id, searched.hidings))
         if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on()):
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
             return replace(report, diagnosis=message(first, other=other))
@@ -164,10 +155,14 @@ class _Exam:
 
     def _search(self) -> Found:
         started = time.monotonic()
-        sources = [cell.source for cell in self._job.cells[: self._exercise.after]]
+        sources = [cell.source for cell in self._before()]
         found = search(sources, self._exercise.id, self._exercise.forbidden)
         self._record.seconds["search"] += time.monotonic() - started
         return found
+
+    def _before(self) -> Sequence[JobCell]:
+        """The cells that run before it and may belong to it."""
+        return self._job.cells[self._exercise.since : self._exercise.after]
 
     def given_up(self) -> ExerciseReport:
         """The report where our own work on the submission took too long: no zero, since nobody has looked."""
@@ -195,7 +190,7 @@ class _Exam:
 
     def _cell_error(self) -> Verdict | None:
         """What stopped the cell that defines the function, if something did."""
-        for cell in self._job.cells[: self._exercise.after]:
+        for cell in self._before():
             error = self._session.errors.get(cell.number)
             if error is not None and _defines(self._exercise.id, cell.source):
                 return cell_error(self._exercise.id, error)

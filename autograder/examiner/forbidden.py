@@ -22,7 +22,7 @@ from autograder.examiner.meanings import IMPORTERS, LOOK_UPS, MAX_STEPS, PICKERS
 MAX_CHARACTERS = 150_000
 """Of the cells that are searched; the largest are left out where there is more."""
 
-TOO_LARGE = "more than can be searched"
+TOO_LARGE = "more source than can be searched"
 
 ASKING = ("isinstance", "issubclass", "print", "repr", "help", "callable", "hasattr", "id")
 """The built-in functions that call nothing they are given."""
@@ -97,7 +97,7 @@ class _Search:
         self._steps = 0
         self._judged: set[tuple[str, bool]] = set()
         self._loose = False  # whether a module is passed on, from which anything may be taken
-        self._unresolved: list[tuple[str, ForbiddenCall]] = []  # the attributes that may have been taken from it
+        self._unresolved: list[tuple[str, int | None]] = []  # the attributes that may have been taken from it
         self._found = Found()
         self._hidings = Hidings()
 
@@ -116,8 +116,11 @@ class _Search:
             if self._found.breach:
                 return self._found
         if self._unresolved and self._loose:
+            # It may be that module's, or anything else's: whether it was called, the watch sees.
             own = set(self._own_names())
-            self._found.breach = next((call for part, call in self._unresolved if part not in own), None)
+            for part, line in self._unresolved:
+                if part not in own:
+                    self._hidings.add(part, line)
         for cell in self._cells:
             self._hidings.see_beside(cell)
         if self._given_up or self._meanings.given_up:
@@ -265,8 +268,8 @@ class _Search:
 
     def _doubt(self, attribute: str, line: int | None) -> None:
         """An attribute of something unknown is used."""
-        if match := self._names.match_part(attribute):
-            self._unresolved.append((attribute, ForbiddenCall(match, line)))
+        if self._names.match_part(attribute):
+            self._unresolved.append((attribute, line))
 
     def _by_key(self, container: ast.AST, keys: Sequence[ast.expr], scope: Scope | None, line: int | None) -> None:
         texts = [text for one in keys for text in self._meanings.of(one, scope).texts]

@@ -30,12 +30,14 @@ class JobExercise(msgspec.Struct, frozen=True):
     Attributes:
         untouched: the answer is still the stub, so that nothing has to be asked.
         forbidden: dotted names that the answer may not reach.
+        since: the first cell that may belong to the answer; those before it are other answers' own.
     """
 
     id: str
     after: int
     untouched: bool
     forbidden: tuple[str, ...] = ()
+    since: int = 0
 
 
 class Job(msgspec.Struct, frozen=True):

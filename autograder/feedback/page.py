@@ -128,7 +128,7 @@ class _Page:
             error=self._error(),
             penalty=points(late_penalty) if late_penalty > 0 else "",
             repairs=[sentence(repair, self._translations) for repair in report.repairs] if report else [],
-            notes=[self._note(note) for note in (*report.notes, *report.doubts)] if report else [],
+            notes=[self._note(note) for note in report.notes] if report else [],
             marked=marked,
             not_run=any(block.kind == "code" and not block.ran for one in self._blocks for block in one.course),
             numbers=set(self._numbers),

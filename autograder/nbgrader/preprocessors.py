@@ -47,8 +47,8 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc] # nbgrader sh
             return not_run(notebook_of(nb, submitted), course, assignment), resources
         with grader_of(root) as (course, grader):
             graded = grader.grade(notebook_of(nb, submitted), assignment, course_seed(course))
-        for repair in graded.report.repairs:
-            self.log.warning("%s: %s", submitted, repair.render())
+        for remark in (*graded.report.repairs, *graded.report.doubts):
+            self.log.warning("%s: %s", submitted, remark.render())
         if graded.report.status == "ungraded":
             forget(root)
         if graded.report.status != "graded":

@@ -157,7 +157,6 @@ BY_TEXT = {
     "name_of_a_loop": "for name in ['scaled_dot_product_attention']:\n    return getattr(F, name)(q, k, v)",
     "name_of_a_comprehension": "return [getattr(F, name) for name in ('scaled_dot_product_attention',)][0](q, k, v)",
     "getattr_by_alias": "g = getattr\nreturn g(F, 'scaled_dot_product_attention')(q, k, v)",
-    "getattr_in_part": "import functools\nreturn functools.partial(getattr, F)('scaled_dot_product_attention')(q, k, v)",
     "getattribute": "return F.__getattribute__('scaled_dot_product_attention')(q, k, v)",
     "getattribute_of_object": "return object.__getattribute__(F, 'scaled_dot_product_attention')(q, k, v)",
     "join": "return getattr(F, '_'.join(['scaled', 'dot', 'product_attention']))(q, k, v)",
@@ -182,12 +181,9 @@ BY_TEXT = {
     "patterns_of_the_compiler": "from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1 as f\nreturn f(q, k, v, 2)",
 }
 PASSED_ON = {
-    "to_a_helper": ["def helper(m, *a):\n    return m.scaled_dot_product_attention(*a)", answer("return helper(F, q, k, v)")],
-    "from_a_helper": ["def helper():\n    return F", answer("return helper().scaled_dot_product_attention(q, k, v)")],
     "as_a_default": ["def answer(q, k, v, m=F):\n    return m.scaled_dot_product_attention(q, k, v)"],
     "in_a_list": ["ms = [F]", answer("return ms[0].scaled_dot_product_attention(q, k, v)")],
     "in_a_dict": ["ms = {'a': (F, 1)}", answer("return ms['a'][0].scaled_dot_product_attention(q, k, v)")],
-    "in_an_object": ["class A:\n    def __init__(self):\n        self.m = F\n    def __call__(self, q, k, v):\n        return self.m.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
     "in_a_namespace": ["import types\nns = types.SimpleNamespace()\nns.m = F", answer("return ns.m.scaled_dot_product_attention(q, k, v)")],
     "by_one_of_two_names": ["if torch:\n    G = math\nelse:\n    G = F", answer("return G.scaled_dot_product_attention(q, k, v)")],
     "by_a_choice": ["G = math if not torch else F", answer("return G.scaled_dot_product_attention(q, k, v)")],
@@ -220,6 +216,23 @@ def test_what_is_passed_on_or_stored_is_found_where_it_is_used(name: str) -> Non
     call = found(*PASSED_ON[name])
     assert call is not None
     assert call.name in NAMES
+
+
+PERHAPS = {
+    "getattr_in_part": [answer("import functools\nreturn functools.partial(getattr, F)('scaled_dot_product_attention')(q, k, v)")],
+    "to_a_helper": ["def helper(m, *a):\n    return m.scaled_dot_product_attention(*a)", answer("return helper(F, q, k, v)")],
+    "from_a_helper": ["def helper():\n    return F", answer("return helper().scaled_dot_product_attention(q, k, v)")],
+    "in_an_object": ["class A:\n    def __init__(self):\n        self.m = F\n    def __call__(self, q, k, v):\n        return self.m.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
+    "of_something_else": ["def helper(m, q):\n    return m.softmax(q, -1)", answer("return helper(F, q) + k['scaled_dot_product_attention']")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PERHAPS)
+def test_what_a_module_that_is_passed_on_may_be_asked_for_is_for_a_person_to_read(name: str) -> None:
+    # Whether it was called is what the watch sees.
+    assert found(*PERHAPS[name]) is None
+    hidings = dict(find_hiding([HEAD, *PERHAPS[name]]))
+    assert "scaled_dot_product_attention" in hidings
 
 
 MENTIONED = {

@@ -289,6 +289,7 @@ def test_repairs_and_notes_are_listed() -> None:
     read = Page(made(graded)).text
     assert "Repaired: put back the cell setup" in read
     assert "cell 7 stopped" in read
+    assert "a person should read it" not in read  # that is for an instructor, and no reproach
 
 
 def test_a_note_leads_to_the_cell_that_it_names() -> None:

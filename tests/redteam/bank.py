@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import tests.redteam
-from autograder.course import Tier
 from autograder.notebook import read_notebook
 from autograder.report import Status
 from tests.engine import ATTENTION, course
@@ -77,10 +76,6 @@ class Case:
         """The notebook's file, against the course in the folder `root`."""
         made = self.notebook() if self.notebook else file_of(document(self.assignment, self.answers, self.cells))
         return made.replace(COURSE.encode(), str(root).encode())
-
-    def required_in(self, tier: Tier) -> bool:
-        """Whether the case must come out as it says in that tier."""
-        return tier in self.tiers
 
 
 def cases(families: Sequence[str] = FAMILIES) -> list[Case]:

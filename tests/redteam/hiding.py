@@ -62,6 +62,10 @@ NAMES = (
             "import torch.nn.functional as F\n"),
     _attend("private-operator", "calls the operator below the finished function, out of torch's own list of operators",
             "return torch.ops.aten._scaled_dot_product_attention_math(Q, K, V)[0], None"),
+    _attend("module-passed-on", "hands the module to a helper, which calls what it finds in whatever it is given",
+            "return ask(F, Q, K, V), None",
+            "import torch.nn.functional as F\n"
+            "def ask(m, *tensors): return m.scaled_dot_product_attention(*tensors)\n"),
     _multi_head("code-object", "runs a copy of the finished function's code",
                 "found = types.FunctionType(F.multi_head_attention_forward.__code__, vars(F))", "import types\n"),
 )  # fmt: skip
@@ -115,14 +119,14 @@ BLINDED = (
                 "import sys\n",
             )
         },
-        says="a person should read it",
+        says="a person should read the answer",
     ),
     _case(
         id="watch-blinded-beside",
         tries="blinds the watch in a cell of its own, which no answer reaches: a person is told",
         score=16.0,
         cells=((START, "import autograder.worker.watch as watch\nwatch._Watch.note_call = lambda *args: None"),),
-        says="a person should read it",
+        says="a person should read the answer",
     ),
 )
 

@@ -45,9 +45,6 @@ IGNORED = -100
 MORE = 10
 """Pads that are added."""
 
-SHARPER = 1.5, 2
-"""A factor for queries and keys: it changes each weight, and no score's rank."""
-
 NAMES = ("x", "targets", "lengths", "W_q", "W_k", "W_v", "W_out")
 
 Inputs = tuple[torch.Tensor, ...]
@@ -174,8 +171,8 @@ def test_one_number(student: Student, rng: Draws) -> None:
     hint=N_(
         "Give it one sentence without padding, and print the scores, the weights and the logits. Where does the first "
         "nan stand? It comes from 0 times infinity, or from a softmax over a row of minus infinities: then, are words "
-        "forbidden where padding should be? And where there is none: do larger scores make other weights, each word "
-        "its own, and does the loss move with them?"
+        "forbidden where padding should be? And where there is none: do other numbers in W_q make other weights, "
+        "each word its own, and does the loss move with them?"
     ),
     needs="one_number",
 )
@@ -186,16 +183,16 @@ def test_a_number(student: Student, rng: Draws) -> None:
     if not (without.isfinite() and within.isfinite()):
         says = N_("your loss of a batch without padding: {seen}; of a batch with padding in each sentence: {other}")
         fail(says, seen=number_text(without), other=number_text(within))
-    _expect_attention(student, inputs, within)
+    _expect_attention(student, rng, inputs, within)
 
 
-def _expect_attention(student: Student, inputs: Inputs, loss: torch.Tensor) -> None:
+def _expect_attention(student: Student, rng: Draws, inputs: Inputs, loss: torch.Tensor) -> None:
     """Scores have a say, and words of one sentence differ. Two pads at least: who masks words instead has them left."""
     x, targets, lengths, W_q, W_k, W_v, W_out = inputs
-    sharper = ((x, targets, lengths, factor * W_q, factor * W_k, W_v, W_out) for factor in SHARPER)
-    if all(same_number(loss_of(student, one), loss) for one in sharper):
-        says = N_("your loss stays {seen} where W_q and W_k are {factor} times as large: it depends on no weights")
-        fail(says, seen=number_text(loss), factor=SHARPER[0])
+    others = ((rng.normal(*W_q.shape), rng.normal(*W_k.shape)) for _ in range(2))
+    if all(same_number(loss_of(student, (x, targets, lengths, *other, W_v, W_out)), loss) for other in others):
+        says = N_("your loss stays {seen} whatever numbers are in W_q and W_k: it depends on no attention")
+        fail(says, seen=number_text(loss))
     moved = (with_targets(inputs, _moved(targets, lengths, places)) for places in (1, -1))
     if all(same_number(loss_of(student, one), loss) for one in moved):
         says = N_("your loss stays {seen} where the words of each sentence exchange their labels")
