@@ -33,6 +33,7 @@ test: $(STAMP)
 
 # The hostile submissions alone. TIER=B has them confined as on machines without user namespaces.
 redteam: $(STAMP)
+	$(if $(filter-out A B,$(TIER))$(word 2,$(TIER)),$(error TIER is A or B, and not $(TIER)))
 	@AUTOGRADER_TIER=$(TIER) $(VENV)/bin/python -m pytest -q -n 2 --dist loadfile tests/redteam/test_bank*.py $(ARGS)
 
 lint: types
@@ -71,8 +72,11 @@ clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): $(LOCKED) pyproject.toml
+# An editable install leaves out data files.
+NET := autograder/nbgrader/jupyter/nbgrader_config.py
+$(STAMP): $(LOCKED) pyproject.toml $(NET)
 	@$(PIP) --no-deps --no-build-isolation -e .
+	@mkdir -p $(VENV)/etc/jupyter && cp $(NET) $(VENV)/etc/jupyter/
 	@touch $@
 
 $(LOCKED): requirements.lock

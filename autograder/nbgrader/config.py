@@ -10,7 +10,7 @@ from pathlib import Path
 from nbgrader import utils
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import base
-from traitlets.config import Config
+from traitlets.config import Application, Config
 
 from autograder.course import COURSE_FILE, Course, load_course
 from autograder.errors import CourseError
@@ -32,8 +32,16 @@ def configure(config: Config, file: str | Path) -> None:
 
     Raises:
         CourseError: ``course.yml`` can't be used.
+        SystemExit: it can't, and nbgrader's command would go on without it.
     """
-    course = load_course(Path(file).resolve().parent)
+    try:
+        course = load_course(Path(file).resolve().parent)
+    except CourseError as error:
+        if Path(sys.argv[0]).stem != "nbgrader":
+            raise
+        print(error, file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    confine(config)
     provide_alembic()
     _leave_out_what_is_not_harmless(course.root / "source")
     config.CourseDirectory.root = str(course.root)
@@ -43,6 +51,18 @@ def configure(config: Config, file: str | Path) -> None:
     config.SaveDueDate.course_root = str(course.root)
     config.GenerateAssignment.force = True  # release/ is there before the gradebook is, and always made from source/
     config.GenerateAssignment.preprocessors = [*release_preprocessors(), f"{PREPROCESSORS}.SaveDueDate"]
+    config.FeedbackExporter.titles = {name: assignment.title for name, assignment in course.assignments.items()}
+    config.FeedbackExporter.language = course.language
+
+
+def confine(config: Config) -> None:
+    """Set what keeps student code confined and its pages dead, whatever the course is.
+
+    It also stands in the environment's own ``etc/jupyter/nbgrader_config.py``, since nbgrader logs what is wrong with a
+    course's configuration and goes on without it. Its commands stop there instead.
+    """
+    if Application.initialized():
+        Application.instance().raise_config_file_errors = True
     # All is done by the first: the second phase only writes the gradebook. Stock preprocessors would run student
     # code beside the gradebook, or print its scores from what student code has shown.
     config.Autograde.sanitize_preprocessors = [f"{PREPROCESSORS}.GradeSubmission"]
@@ -53,8 +73,6 @@ def configure(config: Config, file: str | Path) -> None:
     ]
     config.GenerateFeedback.exporter_class = "autograder.feedback.exporter.FeedbackExporter"
     config.GenerateFeedback.preprocessors = ["autograder.feedback.exporter.GetMarks"]
-    config.FeedbackExporter.titles = {name: assignment.title for name, assignment in course.assignments.items()}
-    config.FeedbackExporter.language = course.language
     config.ExportApp.plugin_class = "autograder.nbgrader.plugins.CsvExport"
 
 

@@ -18,7 +18,14 @@ from nbgrader.utils import find_all_files, rmtree
 from autograder.course import STATE_FOLDER, Course
 from autograder.errors import CourseError
 
-ACTIVE = frozenset({".htm", ".html", ".mht", ".mhtml", ".shtml", ".svg", ".svgz", ".xht", ".xhtml", ".xml", ".xsl"})
+# fmt: off
+PASSIVE = frozenset({
+    ".csv", ".gif", ".gz", ".ipynb", ".jpeg", ".jpg", ".json", ".log", ".md", ".npy", ".npz", ".parquet", ".pdf", ".pkl",
+    ".png", ".pt", ".pth", ".py", ".rst", ".safetensors", ".tar", ".toml", ".tsv", ".txt", ".webp", ".yaml", ".yml",
+    ".zip",
+})
+# fmt: on
+"""What browsers show or save, and never run. Everything else is left out: there are too many names for live pages."""
 LAYOUT = "{nbgrader_step}/{student_id}/{assignment_id}"
 
 
@@ -133,7 +140,7 @@ class ClassFiles:
 
 def is_harmless(name: str) -> bool:
     """Whether a student's file may lie where formgrader serves it: no link, no device, nothing that a browser runs."""
-    return Path(name).suffix.lower() not in ACTIVE and stat.S_ISREG(os.lstat(name).st_mode)
+    return Path(name).suffix.lower() in PASSIVE and stat.S_ISREG(os.lstat(name).st_mode)
 
 
 def read_graded(path: Path) -> nbformat.NotebookNode | None:

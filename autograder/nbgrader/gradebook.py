@@ -99,6 +99,8 @@ class ClassGradebook:
     def prepare(self, assignment: str) -> None:
         """Bring the assignment in the gradebook up to its source, as ``nbgrader generate_assignment`` does.
 
+        Its due date becomes that of ``course.yml``, or none.
+
         Raises:
             CourseError: graded cells were added or removed, and there are submissions already.
         """
@@ -107,11 +109,6 @@ class ClassGradebook:
         with self._told():
             kept = {name: self._kept_cells(assignment, name) for name in names}
             released = {name: self._released_cells(assignment, name) for name in names}
-            due = self._course.assignment(assignment).due
-            if kept == released and (
-                due is None or self.nbgrader.find_assignment(assignment).duedate == parse_utc(due)
-            ):
-                return
             changed = {cell for name in names if kept[name] for cell in kept[name].keys() ^ released[name].keys()}
             if changed and self.nbgrader.assignment_submissions(assignment):
                 raise CourseError(
@@ -119,7 +116,12 @@ class ClassGradebook:
                     f"({', '.join(sorted(changed))}), and submissions were graded already: put the cells back, or "
                     "move gradebook.db, autograded/ and feedback/ away to begin anew; marks by hand stay with them."
                 )
-        self._generate(assignment)
+        if kept != released:
+            self._generate(assignment)
+        with self._told():
+            due = self._course.assignment(assignment).due
+            self.nbgrader.find_assignment(assignment).duedate = None if due is None else parse_utc(due)
+            self.nbgrader.db.commit()
 
     def record(
         self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]

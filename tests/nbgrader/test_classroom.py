@@ -232,6 +232,26 @@ def test_added_cells_are_refused_once_there_are_submissions(run: Run, folder: Pa
         run(None)
 
 
+def test_a_due_date_that_is_taken_back_leaves_the_gradebook_and_takes_its_penalty_along(run: Run, folder: Path) -> None:
+    rules, due = (folder / "course.yml").read_text(), "    minutes: 45\n    due: 2026-12-01T12:00:00+08:00\n"
+    with (folder / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.LateSubmissionPlugin.penalty_method = 'zero'\n")
+    (submitted(folder, "dora").parent / "timestamp.txt").write_text("2026-12-24 12:00:00 UTC")
+
+    def recorded(text: str) -> tuple[Any, dict[str, Any]]:
+        (folder / "course.yml").write_text(text)
+        run()
+        found = rows(folder / "gradebook.db")
+        [(_, date, _)] = found["assignment"]
+        return date, {student: penalty for student, _, _, penalty in found["submitted_notebook"]}
+
+    assert recorded(rules.replace("    minutes: 45\n", due, 1)) == (
+        "2026-12-01 04:00:00.000000",
+        {"amara": None, "dora": 17},
+    )
+    assert recorded(rules) == (None, {"amara": None, "dora": None})
+
+
 def test_a_student_s_links_are_not_followed(run: Run, folder: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
@@ -261,7 +281,8 @@ def test_a_submission_that_is_a_link_or_a_pipe_earns_nothing_and_stops_nobody(
 
 def test_live_pages_and_links_of_a_student_are_left_out(run: Run, folder: Path) -> None:
     place = submitted(folder, "amara").parent
-    (place / "page.html").write_text("<script>alert(1)</script>")
+    for page in ("page.html", "PAGE.XHTM", "page.atom", "page.of-a-kind-nobody-knows", "page"):
+        (place / page).write_text("<script>alert(1)</script>")
     (place / "notes.txt").write_text("mine")
     run()
     kept = {path.name for path in page_of(folder, "amara").parent.iterdir()}

@@ -96,7 +96,8 @@ def test_links_and_live_pages_are_not_copied_and_a_linked_notebook_is_not_graded
     (amara / "attention.ipynb").unlink()
     (amara / "attention.ipynb").symlink_to(folder / "source" / "attention" / "attention.ipynb")
     (dora / "suite.py").symlink_to(folder / "tests" / "hidden" / "attention" / "test_project_qkv.py")
-    (dora / "page.html").write_text("<script>alert(1)</script>")
+    for page in ("page.html", "PAGE.XHTM", "page.atom", "page.of-a-kind-nobody-knows", "page"):
+        (dora / page).write_text("<script>alert(1)</script>")
     (dora / "notes.txt").write_text("mine")
     with pytest.raises(NbGraderException):
         autograde(folder)
