@@ -144,6 +144,11 @@ def test_an_answer_without_points_raises_no_doubts(graded) -> None:
     assert graded(answered(**{ATTENTION: attention("import sys\nreturn sys._getframe()")})).doubts == ()
 
 
+def test_gradients_that_another_cell_has_switched_off_cost_nothing(graded) -> None:
+    right = answered(project_qkv=PROJECTION, **{ATTENTION: GOOD})
+    assert graded(with_cell(right, 4, "import torch\ntorch.set_grad_enabled(False)")).complete
+
+
 def test_a_raise_line_that_was_left_is_told_and_is_not_called_untouched(graded) -> None:
     body = 'raise NotImplementedError("scaled_dot_product_attention is not written yet: replace")\n' + GOOD_BODY
     report = graded(answered(**{ATTENTION: attention(body)}))

@@ -32,7 +32,9 @@ MAX_TEXT = 64 << 10
 MAX_AXES = 16
 MAX_INT_BITS = 256
 ITEM_BYTES = 512
-"""What a value or a tensor's row takes in Python, at most, apart from texts and numbers in storages."""
+"""What a value or a tensor's row takes in Python, at most, apart from texts, axes, and numbers in storages."""
+NUMBER_BYTES = 48
+"""What a number in a list takes, such as a storage's size."""
 REASONS = frozenset(
     ("numpy", "generator", "sparse", "meta", "quantized", "subclass", "dtype", "too_large", "too_deep", "other")
 )
@@ -110,7 +112,7 @@ class Encoder:
         if depth > MAX_DEPTH:
             return _unsupported(kind, "too_deep")
         # A container that is too long is refused whole: a million items would be a million refusals.
-        items = self._items + _length(value, kind) + (depth == 0)
+        items = self._items + raw.length_of(value, kind) + (depth == 0)
         if items > MAX_ITEMS:
             return _unsupported(kind, "too_large")
         self._items = items
@@ -160,6 +162,11 @@ class Encoder:
         blobs = [storage_bytes(self.storages.known[number])[slice(*self._spans[number])] for number in new]
         return {"tensors": rows, "storages": [len(blob) for blob in blobs]}, list(blobs)
 
+    @property
+    def weight(self) -> int:
+        """How much memory the tables and the trees take, in bytes, roughly; the blob apart."""
+        return _weight(self._text, self._items, self.tensors, self.storages.known)
+
     def _tensor(self, tensor: torch.Tensor, kind: type) -> Any:
         number = self._numbers.get(id(tensor))
         if number is None:
@@ -187,7 +194,7 @@ class Encoder:
         if number is None or number >= self._shared:
             span = (0, raw.size_of(storage)) if self._whole else raw.span(tensor)
             before = self._spans.get(number, (0, 0)) if number is not None else (0, 0)
-            span = _union(before, span)
+            span = raw.union(before, span)
             sent += (span[1] - span[0]) - (before[1] - before[0])
         if max(claimed, sent) > MAX_BLOB:
             return False
@@ -260,8 +267,10 @@ class Decoder:
                 raise ProtocolError("a value names a tensor that did not come")
             return self.tensors[number]
         if kind == "other":
-            why = tree.get("why")
-            return Unsupported(words.name(tree.get("type")), why if why in REASONS else "other")
+            name, why = tree.get("type"), tree.get("why")
+            if not isinstance(name, str) or not isinstance(why, str):
+                raise ProtocolError("a value that can't cross came without its type or reason")
+            return Unsupported(words.name(self._counted(name)), why if self._counted(why) in REASONS else "other")
         if not isinstance(content, list):
             raise ProtocolError("a container has no list of items")
         if kind in ("list", "tuple"):
@@ -274,7 +283,7 @@ class Decoder:
     @property
     def weight(self) -> int:
         """How much memory the tables and the values take, in bytes, roughly; the storages apart."""
-        return self._text * 4 + (self._items + len(self.tensors)) * ITEM_BYTES
+        return _weight(self._text, self._items, self.tensors, self.storages)
 
     def _counted(self, text: str) -> str:
         self._text += len(text)
@@ -357,23 +366,14 @@ def tensor_reason(tensor: torch.Tensor) -> str | None:
     return None if tensor.dtype in DTYPE_NAMES else "dtype"
 
 
+def _weight(text: int, items: int, tensors: Sequence[torch.Tensor], storages: Sequence[torch.UntypedStorage]) -> int:
+    axes = sum(tensor.dim() for tensor in tensors)
+    return text * 4 + (items + len(tensors)) * ITEM_BYTES + (2 * axes + len(storages)) * NUMBER_BYTES
+
+
 def _extent(shape: Sequence[int]) -> int:
     """How many elements a shape has, or would have without its empty axes: sums over those are as large."""
     return math.prod(max(n, 1) for n in shape)
-
-
-def _union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
-    """The smallest span around two; an empty one adds nothing."""
-    if a[0] == a[1] or b[0] == b[1]:
-        return b if a[0] == a[1] else a
-    return min(a[0], b[0]), max(a[1], b[1])
-
-
-def _length(value: Any, kind: type) -> int:
-    """How many items a container brings, by the base class's own count."""
-    if issubclass(kind, tuple | list):
-        return tuple.__len__(value) if issubclass(kind, tuple) else list.__len__(value)
-    return 2 * dict.__len__(value) if issubclass(kind, dict) else 0
 
 
 def _storage(data: memoryview) -> torch.UntypedStorage:

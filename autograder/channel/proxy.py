@@ -13,17 +13,13 @@ from typing import Any, Protocol
 
 import torch
 
-from autograder.channel import words
+from autograder.channel import replies
 from autograder.channel.codec import DTYPES, Decoder, Encoder, overwrite
 from autograder.channel.frames import Buffer, ProtocolError
-
-Frame = tuple[dict[str, Any], bytes | bytearray]
+from autograder.channel.replies import Frame as Frame
 
 MAX_RECORDED = 64 << 20
 """Bytes of an exercise's calls that are kept, roughly."""
-MAX_EXCEPTION_TEXT = 2_000
-MAX_LINE_NUMBER = 1_000_000
-REPLY_FIELDS = "result", "raised", "tensors", "storages", "changed", "restructured", "forbidden", "grads"
 
 
 class StudentRaised(Exception):
@@ -142,12 +138,12 @@ class Student:
         reply = self._endpoint.request(header, [request[1]])
         call = Call(request, reply)
         graph = _Graph(self, call)
-        result, decoder, changed = read_reply(reply, encoder.tensors, encoder.storages.known)
+        result, decoder, changed = replies.read_reply(reply, encoder.tensors, encoder.storages.known)
+        call.reply = reply = replies.of_call(reply, self._watch)
         for storage, data in changed:
             overwrite(storage, data)
         decoder.check_bools()
-        call.reply = reply = without_more(reply)
-        self._record(self.calls, call, decoder.weight, request, reply)
+        self._record(self.calls, call, encoder.weight + decoder.weight, request, reply)
         self._note_changes(self._labelled(args, kwargs), changed, reply[0])
         self._raise_what_was_raised(reply[0], call)
         outputs = _differentiable_outputs(result, decoder, encoder.tensors)
@@ -159,7 +155,11 @@ class Student:
         return result
 
     def backward(self, call: Call, outputs: Sequence[int], grads: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-        """Gradients of a call's inputs for given gradients of some of its results (tensor numbers)."""
+        """Gradients of a call's inputs for given gradients of some of its results (tensor numbers).
+
+        Raises:
+            StudentRaised, ForbiddenCalled, ProtocolError: as a call does.
+        """
         encoder = Encoder()
         header: dict[str, Any] = {"op": "backward", "call": call.request[0]["id"], "outputs": list(outputs)}
         header["watch"] = self._watch
@@ -170,8 +170,8 @@ class Student:
         header.update(tables)
         request = header, b"".join(blobs)
         reply = self._endpoint.request(header, [request[1]])
-        reply = without_more(reply)
-        found, weight = read_gradients(reply)
+        found, weight = replies.read_gradients(reply)
+        reply, weight = replies.of_backward(reply, self._watch), encoder.weight + weight
         if "raised" in reply[0]:
             self._record(call.backwards, (request, reply), weight, request, reply)
         self._raise_what_was_raised(reply[0], call)
@@ -186,7 +186,7 @@ class Student:
 
     def _record(self, record: list[Any], item: Any, weight: int, *frames: Frame) -> None:
         """Keep what made sense, as long as it is not too much: a student may return megabytes at every call."""
-        self._room -= weight + sum(len(blob) for _, blob in frames)
+        self._room -= weight + sum(replies.weight(frame) for frame in frames)
         if self._room < 0:
             self.calls.clear()  # half a record would name mistakes that were not made
         else:
@@ -194,7 +194,7 @@ class Student:
 
     def _raise_what_was_raised(self, header: dict[str, Any], call: Call) -> None:
         if "forbidden" in header:
-            raise ForbiddenCalled(_first_sighting(header["forbidden"], self._watch))
+            raise ForbiddenCalled(ForbiddenCall(*header["forbidden"]))
         if "raised" in header:
             raise _raised(header["raised"], self._described(call.request[0]))
 
@@ -226,77 +226,6 @@ class Student:
     def _take_freed(self) -> list[int]:
         freed, self._freed = self._freed, []
         return freed
-
-
-def read_reply(
-    reply: Frame, inputs: Sequence[torch.Tensor], storages: Sequence[torch.UntypedStorage]
-) -> tuple[Any, Decoder, list[tuple[torch.UntypedStorage, memoryview]]]:
-    """Decode a call's reply against the inputs of its request.
-
-    Returns:
-        The result (None when the function raised), the decoder, and the changed storages with their new bytes.
-
-    Raises:
-        ProtocolError: the reply makes no sense.
-    """
-    header, blob = reply
-    sizes, numbers = header.get("storages"), header.get("changed")
-    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-        raise ProtocolError("a reply lacks its storages")
-    if not isinstance(numbers, list) or len(set(map(str, numbers))) != len(numbers):
-        raise ProtocolError("a reply lacks its changed inputs")
-    start, view = sum(sizes), memoryview(blob)
-    decoder = Decoder(header, view[:start], [tensor.detach() for tensor in inputs], storages)
-    changed = []
-    for number in numbers:
-        if type(number) is not int or not 0 <= number < len(storages):
-            raise ProtocolError("a reply changes an input that was never sent")
-        size = storages[number].nbytes()
-        changed.append((storages[number], view[start : start + size]))
-        start += size
-    if start != len(view):
-        raise ProtocolError("a reply's bytes do not add up")
-    if "raised" not in header and "result" not in header:
-        raise ProtocolError("a reply holds no result")
-    return decoder.value(header.get("result")), decoder, changed
-
-
-def without_more(reply: Frame) -> Frame:
-    """A reply without what nobody asked for: what is kept of it is bounded by what was decoded."""
-    header, blob = reply
-    known = {name: header[name] for name in REPLY_FIELDS if name in header}
-    if "raised" in known:
-        known["raised"] = exception(known["raised"])
-    if "restructured" in known:
-        known["restructured"] = bool(known["restructured"])
-    return known, blob
-
-
-def exception(value: Any) -> dict[str, Any] | None:
-    """An exception's description in known types and bounded sizes; None where it is none."""
-    if not isinstance(value, dict):
-        return None
-    text, line, bases = value.get("text"), value.get("line"), value.get("bases")
-    return {
-        "type": words.name(value.get("type"), unknown="Exception"),
-        "bases": [words.name(base) for base in bases[:20]] if isinstance(bases, list) else [],
-        "text": text[:MAX_EXCEPTION_TEXT] if isinstance(text, str) else "",
-        "line": line if type(line) is int and 0 < line < MAX_LINE_NUMBER else None,
-        "code": words.line(value.get("code")).replace("`", "'"),
-        "by_hand": value.get("by_hand") is True,
-    }
-
-
-def read_gradients(reply: Frame) -> tuple[list[torch.Tensor | None], int]:
-    """Decode the reply of a backward pass: the gradients, and how much memory they take beside their storages."""
-    header, blob = reply
-    decoder, trees = Decoder(header, blob), header.get("grads")
-    if not isinstance(trees, list):
-        raise ProtocolError("a reply holds no gradients")
-    found = [decoder.value(tree) for tree in trees]
-    if not all(grad is None or isinstance(grad, torch.Tensor) for grad in found):
-        raise ProtocolError("a gradient is no tensor")
-    return found, decoder.weight
 
 
 def _differentiable_outputs(result: Any, decoder: Decoder, inputs: Sequence[torch.Tensor]) -> list[int]:
@@ -333,18 +262,7 @@ class _Bridge(torch.autograd.Function):
         return None, None, None, *found
 
 
-def _first_sighting(seen: Any, watched: Sequence[str]) -> ForbiddenCall:
-    if not isinstance(seen, list) or not seen or not isinstance(seen[0], list) or len(seen[0]) != 2:
-        raise ProtocolError("a forbidden call came without its description")
-    name, line = seen[0]
-    if name not in watched:
-        raise ProtocolError("a forbidden call is of what was not asked for")
-    return ForbiddenCall(name, line if type(line) is int and 0 < line < MAX_LINE_NUMBER else None)
-
-
-def _raised(raised: dict[str, Any] | None, called_with: str) -> StudentRaised:
-    if raised is None:
-        raise ProtocolError("an exception came without its description")
+def _raised(raised: dict[str, Any], called_with: str) -> StudentRaised:
     return StudentRaised(
         raised["type"],
         tuple(raised["bases"]),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _device
 
 # Methods and slots of the base classes: an attribute of the object, or a class put over its own, may hide them.
 storage_of = torch.Tensor.untyped_storage
@@ -25,6 +27,7 @@ _module = vars(type)["__module__"].__get__
 _qualified_name = vars(type)["__qualname__"].__get__
 _name = vars(type)["__name__"].__get__
 _put_class = vars(object)["__class__"].__set__
+_default_device = torch._GLOBAL_DEVICE_CONTEXT
 
 _BUILTIN = {id(kind): name for name, kind in vars(builtins).items() if isinstance(kind, type)}
 
@@ -82,17 +85,44 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
     return int(first * size // 16 * 16), int((last + 1) * size)
 
 
-def function_modes() -> Sequence[Any]:
-    """The modes that look on at torch's functions now, the outermost first."""
-    return [torch._C._get_function_stack_at(place) for place in range(torch._C._len_torch_function_stack())]
+def union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+    """The smallest span around two; an empty one adds nothing."""
+    if a[0] == a[1] or b[0] == b[1]:
+        return b if a[0] == a[1] else a
+    return min(a[0], b[0]), max(a[1], b[1])
 
 
-def restore_function_modes(modes: Sequence[Any]) -> None:
+def length_of(value: Any, kind: type) -> int:
+    """How many items a container brings, by the base class's own count."""
+    if issubclass(kind, tuple | list):
+        return tuple.__len__(value) if issubclass(kind, tuple) else list.__len__(value)
+    return 2 * dict.__len__(value) if issubclass(kind, dict) else 0
+
+
+@dataclass(frozen=True)
+class Modes:
+    """What looks on at torch's functions, the outermost first, and what torch remembers of the default device."""
+
+    stack: Sequence[Any]
+    default_device: Any
+    current_device: Any
+
+
+def modes() -> Modes:
+    """The modes as they are now."""
+    stack = [torch._C._get_function_stack_at(place) for place in range(torch._C._len_torch_function_stack())]
+    return Modes(stack, getattr(_default_device, "device_context", None), _device.CURRENT_DEVICE)
+
+
+def restore_modes(before: Modes) -> None:
     """Put the modes back as they were: one that was entered and never left would stay for good."""
-    now = function_modes()
-    if len(now) == len(modes) and all(a is b for a, b in zip(now, modes, strict=True)):
+    # `torch.set_default_device` looks for the mode that it has put into the stack the last time, and fails without it.
+    _default_device.device_context = before.default_device
+    _device.CURRENT_DEVICE = before.current_device
+    now = modes().stack
+    if len(now) == len(before.stack) and all(a is b for a, b in zip(now, before.stack, strict=True)):
         return
     for _ in now:
         torch._C._pop_torch_function_stack()
-    for mode in modes:
+    for mode in before.stack:
         torch._C._push_on_torch_function_stack(mode)

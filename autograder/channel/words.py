@@ -7,6 +7,8 @@ import unicodedata
 
 MAX_NAME = 60
 MAX_LINE = 200
+MAX_TEXT = 2_000
+"""Of an exception's text, in characters: both sides cut it."""
 
 _NAME = re.compile(r"\w+(\.\w+)*")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))

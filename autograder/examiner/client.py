@@ -33,6 +33,10 @@ KNOWN_SECONDS = 60.0
 """How long a known mistake of the suites may take; none of them does anything for long."""
 
 
+HELLO_SECONDS = 30.0
+"""How long a new lane may take to say that it is there; a fork takes milliseconds."""
+
+
 class LaneLost(GraderFault):
     """The lane ended or was stopped in the middle of a submission: another one would fare no better with it."""
 
@@ -125,19 +129,27 @@ class Examiner:
 
 
 class Lane:
-    """One connection to the examiner; used by one thread."""
+    """One connection to the examiner; used by one thread.
+
+    Raises:
+        GraderFault: the examiner did not open it.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        hello = self._receive(time.monotonic() + GRACE_SECONDS)
-        self._pid = int(hello["pid"])
+        self._pid: int | None = None
+        try:
+            self._pid = int(self._receive(time.monotonic() + HELLO_SECONDS)["pid"])
+        except BaseException:
+            self.close()
+            raise
 
     def examine(self, job: Job | KnownJob, deadline: float | None = None) -> Examined:
         """Have a submission, or a known mistake of the suites, examined until `deadline` (see `deadline_of`).
 
         Raises:
             LaneLost: the lane died over it, or was stopped.
-            GraderFault: the lane was dead already, or failed; it can't be used again.
+            GraderFault: the lane had not taken it yet, or failed; it can't be used again, but another one can.
         """
         name = "job" if isinstance(job, Job) else "known"
         deadline = deadline_of(job) if deadline is None else deadline
@@ -165,15 +177,16 @@ class Lane:
         self._kill()
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        if self._pid is not None:  # one that has not said who it is ends by its closed socket
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def _receive(self, deadline: float, lost: type[GraderFault] = GraderFault) -> dict[str, Any]:
         try:
             return frames.receive(self._sock, deadline=deadline, max_header=frames.MAX_TRUSTED_HEADER)[0]
         except frames.DeadlineExceeded:
             self._kill()
-            raise LaneLost("the examiner gave no report in time") from None
+            raise lost("the examiner gave no report in time") from None
         except frames.ChannelError as error:
             raise lost(f"the examiner's lane is gone ({error})") from None
 

@@ -17,7 +17,9 @@ from typing import Any
 import torch
 
 from autograder.channel.codec import Decoder
-from autograder.channel.proxy import Call, Frame, exception, read_gradients, read_reply
+from autograder.channel.proxy import Call
+from autograder.channel.replies import Frame, exception, read_gradients, read_reply, weight
+from autograder.examiner.patience import says_no_memory
 from autograder.suite import Mistake
 from autograder.suite._catalogue import Answer
 from autograder.worker.calls import Callee
@@ -26,6 +28,8 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.complex128: 1e-6, t
 REFUSALS = {"ValueError", "AssertionError"}
 """What a function raises where the exercise asks for an error."""
 
+SAID_BYTES = 1 << 10
+"""What the smallest answer of a function takes while it is kept."""
 COARSE = 3e-2
 """For bfloat16 and float16: a reordered sum differs by that much."""
 
@@ -51,7 +55,7 @@ def find_mistakes(
     recorded = [_Recorded(call, reference) for call in calls]
     if made_by is not None:
         for one in recorded:
-            _keep(made_by, one.asked, one.said)
+            _told.keep(made_by, one.asked, one.said)
     unlike_reference = [one for one in recorded if not _same_call(reference, one)]
     if unlike_reference:
         # Where a function is wrong it is wrong in its own way: the first such call parts nearly all candidates from it.
@@ -79,12 +83,14 @@ class _Said:
         restructured: whether the arguments are other objects now.
         content: all that the reply holds.
         backwards: of each backward pass, the gradients, or what it raised.
+        size: how much memory this takes, in bytes, roughly.
     """
 
     raised: dict[str, Any] | None
     restructured: Any
     content: list[Any]
     backwards: tuple[Gradients | dict[str, Any], ...]
+    size: int
 
 
 class _Asked:
@@ -145,40 +151,73 @@ def _same_gradients(ours: Gradients | dict[str, Any], theirs: Gradients | dict[s
     return _same(ours, theirs)
 
 
-_told: OrderedDict[tuple[Answer, bytes], _Said] = OrderedDict()
-"""What our own functions came to: under one seed every submission is asked the same, until its answers differ."""
-
-MAX_TOLD = 4096
-MAX_TOLD_BYTES = 1 << 20
+MAX_TOLD_BYTES = 256 << 20
+"""Of all that is kept, roughly."""
+MAX_ASKED_BYTES = 1 << 20
 """Of one request: what a student's results have made large is not asked again."""
 
 
+class _Told:
+    """What our own functions came to: under one seed every submission is asked the same, until its answers differ."""
+
+    def __init__(self) -> None:
+        self.said: OrderedDict[tuple[Answer, bytes], _Said] = OrderedDict()
+        self.bytes = 0
+
+    def of(self, answer: Answer, asked: _Asked) -> _Said | None:
+        key = answer, asked.digest
+        if key in self.said:
+            self.said.move_to_end(key)
+        return self.said.get(key)
+
+    def keep(self, answer: Answer, asked: _Asked, said: _Said) -> None:
+        if asked.size > MAX_ASKED_BYTES:
+            return
+        key = answer, asked.digest
+        if key in self.said:
+            self.bytes -= self.said.pop(key).size
+        self.said[key] = said
+        self.bytes += said.size
+        while self.bytes > MAX_TOLD_BYTES:
+            self.bytes -= self.said.popitem(last=False)[1].size
+
+
+_told = _Told()
+
+
 def _said(answer: Answer, asked: _Asked) -> _Said:
-    key = answer, asked.digest
-    if key in _told:
-        _told.move_to_end(key)
-        return _told[key]
+    known = _told.of(answer, asked)
+    if known is not None:
+        return known
     callee, (header, blob) = Callee(), asked.request
     reply = _frame(callee.call(answer, header, blob))
-    said = _read(reply, asked, [_frame(callee.backward(*request)) for request in asked.backwards])
-    _keep(answer, asked, said)
+    backwards = [_frame(callee.backward(*request)) for request in asked.backwards]
+    for answered, _ in (reply, *backwards):
+        _expect_memory(answered.get("raised"))
+    said = _read(reply, asked, backwards)
+    _told.keep(answer, asked, said)
     return said
 
 
-def _keep(answer: Answer, asked: _Asked, said: _Said) -> None:
-    if asked.size > MAX_TOLD_BYTES:
-        return
-    _told[answer, asked.digest] = said
-    if len(_told) > MAX_TOLD:
-        _told.popitem(last=False)
+def _expect_memory(raised: dict[str, Any] | None) -> None:
+    # It is we who have no more memory: that is no mistake, and another time it will not be so.
+    if raised is not None and says_no_memory(raised["bases"], raised["text"]):
+        raise MemoryError(raised["text"])
 
 
 def _read(reply: Frame, asked: _Asked, backwards: Sequence[Frame]) -> _Said:
     header, _ = reply
+    size = SAID_BYTES + sum(weight(frame) for frame in (reply, *backwards))
     if "raised" in header:
-        return _Said(exception(header["raised"]) or {}, None, [], ())
-    gradients = (exception(reply[0].get("raised")) or read_gradients(reply)[0] for reply in backwards)
-    return _Said(None, header.get("restructured"), _content(reply, asked), tuple(gradients))
+        return _Said(exception(header["raised"]) or {}, None, [], (), size)
+    content, more = _content(reply, asked)
+    gradients: list[Gradients | dict[str, Any]] = []
+    for backward in backwards:
+        raised = exception(backward[0].get("raised"))
+        found, taken = ([], 0) if raised else read_gradients(backward)
+        gradients.append(raised or found)
+        more += taken
+    return _Said(None, header.get("restructured"), content, tuple(gradients), size + more)
 
 
 def _same_exception(ours: Any, theirs: Any) -> bool:
@@ -188,8 +227,11 @@ def _same_exception(ours: Any, theirs: Any) -> bool:
     return bool(ours.get("bases") == theirs.get("bases") and ours.get("text") == theirs.get("text"))
 
 
-def _content(reply: Frame, asked: _Asked) -> list[Any]:
-    """All that a reply says, decoded: the result, which of its tensors carry gradients, and the changed inputs."""
+def _content(reply: Frame, asked: _Asked) -> tuple[list[Any], int]:
+    """All that a reply says, decoded: the result, which of its tensors carry gradients, and the changed inputs.
+
+    How much memory it takes beside its bytes is the second.
+    """
     inputs = asked.inputs
     result, decoder, changed = read_reply(reply, inputs.tensors, inputs.storages)
     dtype_of = {row["s"]: row["d"] for row in asked.request[0]["tensors"]}
@@ -198,7 +240,7 @@ def _content(reply: Frame, asked: _Asked) -> list[Any]:
         [number := numbers[storage._cdata], _as_tensor(data, dtype_of.get(number, "uint8"))]
         for storage, data in changed
     ]
-    return [result, sorted(decoder.differentiable), after]
+    return [result, sorted(decoder.differentiable), after], decoder.weight
 
 
 def _as_tensor(data: memoryview, dtype: str) -> torch.Tensor:

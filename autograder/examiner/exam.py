@@ -16,7 +16,7 @@ from autograder.examiner.forbidden import Found, search
 from autograder.examiner.hiding import Hiding
 from autograder.examiner.job import Examined, Job, JobCell, JobExercise
 from autograder.examiner.marking import Marking
-from autograder.examiner.outcomes import Verdict, cell_error, forbidden, stopped_by, verdict_of
+from autograder.examiner.outcomes import Verdict, cell_error, cell_note, forbidden, verdict_of
 from autograder.examiner.patience import OutOfPatience, bounded_time
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.session import NoMoreRestarts, NoMoreTime, Session, WorkerDied
@@ -97,8 +97,7 @@ def _notes(job: Job, session: Session) -> tuple[Message, ...]:
         and not cell.public_tests
         and not any(_defines(name, cell.source) for name in names)
     ]
-    said = N_("cell {place} of the notebook stopped with {what}; nothing was taken off for it")
-    return tuple(message(said, place=place, what=stopped_by(error)) for place, error in own[:MAX_NOTES])
+    return tuple(cell_note(place, error) for place, error in own[:MAX_NOTES])
 
 
 def _doubt(exercise: str, hidings: Sequence[Hiding]) -> Message:

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +20,14 @@ import msgspec
 from autograder.channel import frames
 from autograder.examiner.exam import examine
 from autograder.examiner.job import Examined, Job, KnownJob
-from autograder.examiner.patience import bound_memory
+from autograder.examiner.patience import bound_memory, has_run_out_of_memory, note_memory
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.rehearsal import examine_known
 from autograder.examiner.zygotes import Worker, Zygote
 from autograder.worker.limits import Limits as WorkerLimits
+
+SPAWN_SECONDS = 5.0
+"""How much longer than its submission the start of a worker may take; a part of the door's `GRACE_SECONDS`."""
 
 
 class Lanes:
@@ -91,7 +95,6 @@ def _end_with_parent() -> None:
 
 def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> None:
     frames.send(lane, {"pid": os.getpid()})
-    bound_memory()
     with zygote:
         while True:
             try:
@@ -99,10 +102,12 @@ def _serve_lane(lane: socket.socket, plugin: SuitePlugin, zygote: Zygote) -> Non
             except frames.PeerGone:
                 return
             frames.send(lane, {"taken": True})
+            bound_memory()  # anew: what earlier submissions have left here is not this one's
             reply = _answer(header, plugin, zygote)
             frames.send(lane, reply, max_header=frames.MAX_TRUSTED_HEADER)
-            if not reply.get("examined", {}).get("in_time", True):
-                return  # it was stopped in the middle of anything, an exchange with the zygote perhaps
+            # It was stopped in the middle of anything, an exchange with the zygote perhaps, or is too large.
+            if not reply.get("examined", {}).get("in_time", True) or has_run_out_of_memory():
+                return
 
 
 def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict[str, Any]:
@@ -113,17 +118,20 @@ def _answer(header: dict[str, Any], plugin: SuitePlugin, zygote: Zygote) -> dict
         job = msgspec.convert(header["job"], Job)
         return {"examined": msgspec.to_builtins(examine(job, plugin, _spawner(zygote, job)), str_keys=True)}
     except Exception as error:  # noqa: BLE001 - a fault of ours: the submission stays ungraded, the class goes on
+        note_memory(error)
         traceback.print_exc()
         return {"fault": f"{type(error).__name__}: {error}"}
 
 
 def _spawner(zygote: Zygote, job: Job) -> Callable[[], Worker]:
+    # The last worker of a submission may be asked for in its last moment, and is not to fail for that.
+    deadline = time.monotonic() + job.limits.submission_seconds + SPAWN_SECONDS
     limits = WorkerLimits(
         memory_bytes=job.limits.memory_mb << 20,
         cpu_seconds=int(job.limits.submission_seconds) + 1,
         scratch_bytes=job.limits.scratch_mb << 20,
     )
-    return lambda: zygote.spawn(limits)
+    return lambda: zygote.spawn(limits, deadline=deadline)
 
 
 def _described(plugin: SuitePlugin) -> dict[str, dict[str, float]]:

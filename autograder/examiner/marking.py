@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import Student
+from autograder.errors import GraderFault
 from autograder.examiner.diagnosis import find_mistake
 from autograder.examiner.outcomes import Verdict, verdict_of
-from autograder.examiner.patience import OutOfPatience
+from autograder.examiner.patience import OutOfPatience, note_memory
 from autograder.examiner.plugin import SuitePlugin
 from autograder.examiner.suites import Suite, check_id, spec_of
 from autograder.messages import N_, Message, message
@@ -62,8 +63,9 @@ class Marking:
             titles = {check_id(other): spec_of(other).title for other in self._suite.items}
             return _report(item, _waiting_for(titles[missing[0]]))
         raised = self._plugin.run(item, self._student, self._seed)
-        if isinstance(raised, OutOfPatience):
+        if isinstance(raised, OutOfPatience | GraderFault):  # neither is the check's, nor the student's
             raise raised
+        note_memory(raised)
         return _report(item, verdict_of(raised, self._suite.exercise, self._unwritten))
 
     def mistake(self, checks: Sequence[CheckReport], made_by: Answer | None = None) -> Mistake | None:
@@ -74,7 +76,8 @@ class Marking:
             return find_mistake(self._student.calls, self._suite.mistakes, self._suite.reference, made_by)
         except ProtocolError:  # what was decoded once does not decode again: no mistake is like that
             return None
-        except Exception:  # noqa: BLE001 - whatever it is, a name for the mistake must not cost a score
+        except Exception as error:  # noqa: BLE001 - whatever it is, a name for the mistake must not cost a score
+            note_memory(error)
             traceback.print_exc()
             return None
 

@@ -13,6 +13,7 @@ import torch
 from autograder.channel import words
 from autograder.channel.frames import ProtocolError
 from autograder.channel.proxy import ForbiddenCall, ForbiddenCalled, StudentRaised
+from autograder.examiner.patience import says_no_memory
 from autograder.examiner.session import Crashed, NoMoreRestarts, NoMoreTime, TimedOut, WorkerDied
 from autograder.messages import N_, Message, message
 from autograder.report import Outcome
@@ -20,8 +21,6 @@ from autograder.suite import CheckFailed
 
 NOT_WRITTEN = "is not written yet"
 """What every stub of the course says when it is called."""
-
-MEMORY_TEXTS = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
 
 _AXES = N_("Print the shapes before that line: which axes have to agree?")
 _NOTHING = N_("Something is None there: an argument that was left out, or a function without a `return`?")
@@ -117,11 +116,38 @@ def forbidden(call: ForbiddenCall) -> Message:
 
 def cell_error(name: str, error: Mapping[str, Any]) -> Verdict:
     """The verdict where the cell that defines an exercise's function did not run to its end."""
+    if isinstance(death := error.get("ended"), WorkerDied):
+        ended = N_("the cell that defines {name} {was_ended}")
+        return Verdict("error", message(ended, name=name, was_ended=_was_ended(death)))
     said = N_("the cell that defines {name} stopped with {what}{where}")
     where = _where(error.get("line"), str(error.get("code") or ""))
     bases = tuple(error.get("bases") or ())
     text = str(error.get("text") or "")
     return Verdict("error", message(said, name=name, where=where, what=stopped_by(error)), _hint(bases, text))
+
+
+def cell_note(place: int, error: Mapping[str, Any]) -> Message:
+    """What the student is told of a cell of their own that did not run to its end; `place` counts from 1."""
+    if isinstance(death := error.get("ended"), WorkerDied):
+        said = N_("cell {place} of the notebook {was_ended}; nothing was taken off for it")
+        return message(said, place=place, was_ended=_was_ended(death))
+    said = N_("cell {place} of the notebook stopped with {what}; nothing was taken off for it")
+    return message(said, place=place, what=stopped_by(error))
+
+
+def _was_ended(death: WorkerDied) -> Message:
+    """How a cell ended with its whole process, as the end of a sentence."""
+    match death:
+        case NoMoreTime():
+            said = N_("was stopped when the {seconds} seconds of the whole notebook were used up")
+            return message(said, seconds=f"{death.seconds:g}")
+        case TimedOut():
+            return message(N_("was stopped after {seconds} seconds"), seconds=f"{death.seconds:g}")
+        case Crashed(exited=True):
+            return message(N_("ended the whole Python process ({how}); does it call exit?"), how=str(death))
+        case Crashed():
+            return message(N_("ended the whole Python process ({how})"), how=str(death))
+    return message(N_("wrote to the grader's own channel ({error})"), error=str(death))
 
 
 def stopped_by(error: Mapping[str, Any]) -> str:
@@ -150,9 +176,7 @@ def _of_exception(raised: StudentRaised, exercise: str, unwritten: frozenset[str
 
 def _asked_for_too_much(raised: StudentRaised) -> bool:
     # What the function raises by hand says nothing of memory, whatever it is called.
-    if raised.by_hand:
-        return False
-    return "MemoryError" in raised.bases or any(text in raised.message for text in MEMORY_TEXTS)
+    return not raised.by_hand and says_no_memory(raised.bases, raised.message)
 
 
 def _where(line: object, code: str) -> Message | str:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from autograder.channel.proxy import MAX_LINE_NUMBER
+from autograder.channel import words
+from autograder.channel.replies import MAX_LINE_NUMBER
 
-MAX_TEXT = 2_000
 MAX_NAME = 200
 
 Output = dict[str, Any]
 
 
-def text(value: Any, longest: int = MAX_TEXT) -> str:
+def text(value: Any, longest: int = words.MAX_TEXT) -> str:
     """A text, cut to `longest` characters; empty where it is none."""
     return value[:longest] if isinstance(value, str) else ""
 

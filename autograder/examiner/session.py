@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autograder.channel import frames
-from autograder.channel.proxy import Frame, exception
+from autograder.channel.replies import Frame, exception
 from autograder.course import Limits
+from autograder.errors import ConfinementUnavailable, GraderFault
 from autograder.examiner import replies
 from autograder.examiner.job import JobCell
 from autograder.examiner.zygotes import Worker, describe_exit
@@ -87,6 +88,7 @@ class Session:
         self._output_left = MAX_OUTPUTS
         self.outputs: dict[int, list[dict[str, Any]]] = {}
         self.errors: dict[int, dict[str, Any]] = {}
+        """What stopped cells, by number: an exception's description; ``ended`` is the `WorkerDied`, if it was one."""
         self.confinement = "none"
         self.seconds = {"spawn": 0.0, "cells": 0.0, "channel": 0.0}
         self.calls = 0
@@ -98,6 +100,7 @@ class Session:
 
         Raises:
             NoMoreTime, NoMoreRestarts: the submission can't go on.
+            GraderFault: no worker could be started, which is our fault.
         """
         while self._worker is None or self._ran < count:
             try:
@@ -112,6 +115,7 @@ class Session:
 
         Raises:
             WorkerDied: it gave no answer; the next request starts a fresh worker.
+            GraderFault: no worker could be started, which is our fault.
         """
         self.run_until(self._reached)
         started = time.monotonic()
@@ -153,7 +157,10 @@ class Session:
             raise NoMoreTime(self._limits.submission_seconds)
         started = time.monotonic()
         self._restarts += 1
-        self._worker = self._spawn()
+        try:
+            self._worker = self._spawn()
+        except (ConfinementUnavailable, OSError) as failure:  # this machine gave one before, or would not have begun
+            raise GraderFault(f"no worker could be started: {failure}") from failure
         self._ran = 0
         self.confinement = self._worker.confinement
         self.seconds["spawn"] += time.monotonic() - started
@@ -173,7 +180,9 @@ class Session:
         except WorkerDied as death:
             self._deadly.add(place)
             self._reached = max(self._reached, place + 1)
-            self.errors[cell.number] = {"type": type(death).__name__, "text": str(death), "line": None}
+            # What a worker says of itself has no such field: see `replies.exception`.
+            said = {"type": type(death).__name__, "text": str(death), "line": None, "ended": death}
+            self.errors[cell.number] = said
             raise
         finally:
             self.seconds["cells"] += time.monotonic() - started

@@ -98,10 +98,12 @@ class Worker:
         return Memory(rss, sizes["Pss"], sizes["Private_Clean"] + sizes["Private_Dirty"])
 
     def close(self) -> None:
-        """Kill it and remove what it has left: nothing, in tier A, so that its end is not waited for."""
+        """Kill it and remove what it has left: nothing, in tier A, so that its end is not waited for.
+
+        Where that is broken off, by an alarm perhaps, it can be done again, until it has come to its end.
+        """
         if self._closed:
             return
-        self._closed = True
         if self._watch is not None:
             self._watch.stop()
         self.kill()
@@ -109,6 +111,7 @@ class Worker:
         if self._folder is not None:
             self.wait(_END_WITHIN)
             scratch.remove(self._folder)
+        self._closed = True  # before its pidfd is closed, whose number may be another file's then
         self._release()
 
     def _release(self) -> None:

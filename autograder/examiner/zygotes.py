@@ -59,6 +59,8 @@ SERVE = "autograder.worker.serve"
 IDLE = "autograder.worker.idle"
 
 _ANSWER_WITHIN = 30.0  # seconds; it takes milliseconds
+_ANSWER_AT_LEAST = 0.01  # seconds: 0 would mean not to wait for what is there already
+_END_WITHIN = 10.0  # seconds: longer than a zygote waits for its workers, before it removes what we remove as well
 _LARGEST_MESSAGE = 1 << 16
 
 
@@ -162,10 +164,11 @@ class Zygote:
             return str(failure)
         return None
 
-    def spawn(self, limits: Limits | None = None, tier: Tier | None = None) -> Worker:
+    def spawn(self, limits: Limits | None = None, tier: Tier | None = None, deadline: float | None = None) -> Worker:
         """A new worker.
 
-        Raises `ConfinementFailed` if a step of its confinement fails, `ZygoteDied` if a new zygote is needed.
+        Raises `ConfinementFailed` if a step of its confinement fails, `ZygoteDied` if a new zygote is needed, which
+        it is where the answer has not come until `deadline` (on the clock of `time.monotonic`; tiers A and B).
         """
         tier = tier or self.tier
         limits = limits or Limits()
@@ -173,7 +176,7 @@ class Zygote:
             return self._launch.fresh(limits)
         folder = scratch.make("worker", self._scratch) if tier == "B" else None
         try:
-            worker = self._spawn_forked(limits, tier, folder)
+            worker = self._spawn_forked(limits, tier, folder, deadline)
         except BaseException:
             if folder is not None:
                 scratch.remove(folder)
@@ -182,7 +185,7 @@ class Zygote:
             worker.watch_folder(limits.scratch_bytes)
         return worker
 
-    def _spawn_forked(self, limits: Limits, tier: Tier, folder: Path | None) -> Forked:
+    def _spawn_forked(self, limits: Limits, tier: Tier, folder: Path | None, deadline: float | None) -> Forked:
         ours, theirs = socket.socketpair()
         reader, writer = os.pipe()
         try:
@@ -197,12 +200,13 @@ class Zygote:
                         },
                         theirs.fileno(),
                         writer,
+                        deadline=deadline,
                     )
                 finally:
                     os.close(writer)
             worker = self._hold(int(answer["id"]), ours, descriptors[0], tier, folder) if descriptors else None
             try:
-                status = _read_status(reader)
+                status = _read_status(reader, deadline)
                 if worker is None or "failed" in status:
                     raise ConfinementFailed(status.get("failed", "the worker could not be started"))
             except BaseException:
@@ -281,7 +285,7 @@ class Zygote:
         if self._process is not None:
             # Lanes may still use it: it ends when the last of them does.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(5)
+                self._process.wait(_END_WITHIN)
             if self._scratch is not None:
                 scratch.remove(self._scratch)  # what killed lanes have left is in it too
                 self._scratch = None
@@ -295,7 +299,9 @@ class Zygote:
     ) -> None:
         self.close()
 
-    def _ask(self, request: dict[str, Any], *descriptors: int) -> tuple[dict[str, Any], list[int]]:
+    def _ask(
+        self, request: dict[str, Any], *descriptors: int, deadline: float | None = None
+    ) -> tuple[dict[str, Any], list[int]]:
         if self._owner != os.getpid():
             raise RuntimeError("this client belongs to another process; see Zygote.attach")
         if self._control is None:
@@ -306,7 +312,7 @@ class Zygote:
         except OSError as error:
             raise ZygoteDied(f"the zygote is gone ({error.strerror})") from error
         while True:
-            answer, received = self._receive(_ANSWER_WITHIN)
+            answer, received = self._receive(_time_until(deadline))
             if answer.get("id") == self._number:
                 return answer, received
 
@@ -317,7 +323,7 @@ class Zygote:
         try:
             data, descriptors, _, _ = socket.recv_fds(self._control, _LARGEST_MESSAGE, 8)
         except TimeoutError:
-            raise ZygoteDied(f"the zygote has not answered within {within:.0f} seconds") from None
+            raise ZygoteDied(f"the zygote has not answered within {within:.1f} seconds") from None
         except OSError as error:
             raise ZygoteDied(f"the zygote is gone ({error.strerror})") from error
         if not data:
@@ -344,14 +350,21 @@ class Zygote:
 _clients: weakref.WeakSet[Zygote] = weakref.WeakSet()
 
 
-def _read_status(reader: int) -> dict[str, Any]:
+def _time_until(deadline: float | None) -> float:
+    """Seconds that an answer may take, `deadline` or not."""
+    left = _ANSWER_WITHIN if deadline is None else deadline - time.monotonic()
+    return min(_ANSWER_WITHIN, max(left, _ANSWER_AT_LEAST))
+
+
+def _read_status(reader: int, deadline: float | None = None) -> dict[str, Any]:
     """The one message that a child writes before it runs foreign code."""
+    within = _time_until(deadline)
     data = b""
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     while True:
-        if not poll.poll(_ANSWER_WITHIN * 1000):
-            raise ConfinementFailed(f"the worker was not confined within {_ANSWER_WITHIN:.0f} seconds")
+        if not poll.poll(within * 1000):
+            raise ConfinementFailed(f"the worker was not confined within {within:.1f} seconds")
         piece = os.read(reader, 1 << 16)
         if not piece:
             break

@@ -20,8 +20,8 @@ from autograder.errors import CourseError
 
 # fmt: off
 PASSIVE = frozenset({
-    ".csv", ".gif", ".gz", ".ipynb", ".jpeg", ".jpg", ".json", ".log", ".md", ".npy", ".npz", ".parquet", ".pdf", ".pkl",
-    ".png", ".pt", ".pth", ".py", ".rst", ".safetensors", ".tar", ".toml", ".tsv", ".txt", ".webp", ".yaml", ".yml",
+    ".csv", ".gif", ".gz", ".ipynb", ".jpeg", ".jpg", ".json", ".log", ".md", ".npy", ".npz", ".parquet", ".pdf",
+    ".pkl", ".png", ".pt", ".pth", ".py", ".rst", ".safetensors", ".tar", ".toml", ".tsv", ".txt", ".webp", ".yaml", ".yml",
     ".zip",
 })
 # fmt: on

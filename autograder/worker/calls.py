@@ -19,7 +19,6 @@ from autograder.channel import raw, words
 from autograder.channel.codec import Decoder, Encoder, storage_bytes
 from autograder.channel.frames import Buffer
 
-MAX_EXCEPTION_TEXT = 2_000
 MAX_LINE = 100
 
 _SYNTAX_ERROR = tuple(vars(SyntaxError)[name] for name in ("filename", "lineno", "text", "msg"))
@@ -59,12 +58,13 @@ class Callee:
         result = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            modes = raw.function_modes()
+            modes = raw.modes()
             try:
-                result = function(*args, **kwargs)
+                with torch.enable_grad():  # whatever a cell has switched off
+                    result = function(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - SystemExit and the like are answers too
                 reply["raised"] = describe_exception(error, self._is_cell)
-            raw.restore_function_modes(modes)
+            raw.restore_modes(modes)
         with raw.undisturbed():
             blobs, tensors = _encode(reply, (args, kwargs, result), received, header)
             _add_changes(reply, blobs, received, before)
@@ -80,7 +80,7 @@ class Callee:
         leaves = [(number, tensor) for number, tensor in enumerate(inputs) if tensor.requires_grad]
         reply: dict[str, Any] = {}
         found: list[torch.Tensor | None] = [None] * len(inputs)
-        modes = raw.function_modes()
+        modes = raw.modes()
         try:
             outputs = [kept.tensors[number] for number in header["outputs"]]
             wanted = [tensor for _, tensor in leaves]
@@ -89,7 +89,7 @@ class Callee:
                 found[number] = None if grad is None else _as_it_came(kept, number, grad)
         except BaseException as error:  # noqa: BLE001 - the backward pass is the student's code as well
             reply["raised"], found = describe_exception(error, self._is_cell), []
-        raw.restore_function_modes(modes)
+        raw.restore_modes(modes)
         encoder = Encoder()
         with raw.undisturbed():
             reply["grads"] = [encoder.value(grad) for grad in found]
@@ -181,7 +181,7 @@ def describe_exception(error: BaseException, is_cell: Callable[[str], bool]) -> 
     if issubclass(kind, SyntaxError):
         filename, place, source, said = (slot.__get__(error) for slot in _SYNTAX_ERROR)
         if is_cell(_text(filename)):  # its own text repeats the cell's name
-            line, code, text = place, _text(source), _text(said)[:MAX_EXCEPTION_TEXT]
+            line, code, text = place, _text(source), _text(said)[: words.MAX_TEXT]
     return {
         "type": words.name(raw.short_name(kind), unknown="Exception"),
         "bases": raw.builtin_bases(kind),
@@ -195,7 +195,7 @@ def describe_exception(error: BaseException, is_cell: Callable[[str], bool]) -> 
 def text_of(error: BaseException) -> str:
     """An exception's text, at most 2,000 characters; empty where its own ``__str__`` fails."""
     try:
-        return str.__str__(str(error))[:MAX_EXCEPTION_TEXT]  # a plain str, also of a subclass
+        return str.__str__(str(error))[: words.MAX_TEXT]  # a plain str, also of a subclass
     except BaseException:  # noqa: BLE001 - it is the student's code
         return ""
 

@@ -524,6 +524,9 @@ def test_a_bool_tensor_of_other_bytes_is_refused() -> None:
         {"t": "list", "v": ["x" * 40_000] * 2},
         {"t": "other", "type": "x", "why": "other", "junk": []},
         {"t": "other", "why": "other"},
+        {"t": "other", "type": "x", "why": []},
+        {"t": "other", "type": [[]] * 9, "why": "other"},
+        {"t": "other", "type": "x" * (codec.MAX_TEXT + 1), "why": "other"},
         {"t": "list"},
         {"t": "list", "v": {}},
         {"t": "list", "v": [[]]},
@@ -553,7 +556,7 @@ def test_a_deep_tree_is_refused_before_python_gives_up() -> None:
 
 
 def test_keys_that_cannot_be_keys_become_something_that_can() -> None:
-    tree = {"t": "dict", "v": [[{"t": "list", "v": []}, 1], [{"t": "other", "type": 5, "why": None}, 2]]}
+    tree = {"t": "dict", "v": [[{"t": "list", "v": []}, 1], [{"t": "other", "type": "int", "why": ""}, 2]]}
     assert list(Decoder({"tensors": [], "storages": []}, b"").value(tree).values()) == [1, 2]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
+import json
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -22,6 +26,13 @@ from tests.channel.endpoint import InProcess, student
 def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     weights = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), dim=-1)
     return weights @ v, weights
+
+
+def nested(depth: int) -> Any:
+    tree: Any = []
+    for _ in range(depth):
+        tree = [tree]
+    return tree
 
 
 def leaf(*shape: int, seed: int = 0) -> Tensor:
@@ -632,6 +643,90 @@ def test_a_reply_that_makes_no_sense_is_refused(name: str) -> None:
         Student("answer", endpoint)(torch.zeros(2))
 
 
+NONSENSE = [
+    [],
+    {},
+    None,
+    -1,
+    0,
+    7,
+    1.5,
+    2**70,
+    True,
+    "text",
+    "tensor",
+    math.nan,
+    [[]],
+    [{}],
+    nested(sys.getrecursionlimit() - 20),
+]
+
+
+def answers(how: str, x: Tensor) -> Any:
+    """A function whose replies have, together, every field that a reply may have."""
+    x.data.add_(1)
+    if how == "raises":
+        raise ValueError("x")
+    return {"a": [x * 2, (1, None)], (1, "b"): object()}
+
+
+def places(tree: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all parts of a tree."""
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for name, part in parts:
+        yield (*way, name)
+        yield from places(part, (*way, name))
+
+
+def put(tree: Any, way: tuple[Any, ...], value: Any) -> None:
+    for name in way[:-1]:
+        tree = tree[name]
+    tree[way[-1]] = value
+
+
+def fields(how: str, backward: bool) -> list[tuple[Any, ...]]:
+    """The ways to all fields of the reply to such a call, or to its backward pass."""
+    replies: list[Any] = []
+    converse(how, backward, replies.append)
+    return list(places({"forbidden": [["abs", 1]], **replies[0]}))
+
+
+def converse(how: str, backward: bool, tamper: Callable[[dict[str, Any]], object]) -> None:
+    endpoint = InProcess(functools.partial(answers, "raises" if how == "raises" and not backward else "returns"))
+    called = Student("answer", endpoint, ["abs"])
+    if not backward:
+        endpoint.tamper = tamper
+    x = leaf(2)
+    try:
+        result = called(x)
+        if backward:
+            endpoint.tamper = (
+                (lambda reply: (reply.update(raised={"type": "E", "bases": [], "text": ""}), tamper(reply)))
+                if how == "raises"
+                else tamper
+            )
+            result["a"][0].sum().backward()
+    except (ProtocolError, StudentRaised, ForbiddenCalled):
+        return
+
+
+@pytest.mark.parametrize("how", ["returns", "raises"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_whatever_stands_in_a_field_of_a_reply_the_fault_is_the_replys(how: str, backward: bool) -> None:
+    for way in fields(how, backward):
+        for value in NONSENSE:
+
+            def tamper(reply: dict[str, Any], way: tuple[Any, ...] = way, value: Any = value) -> None:
+                if way[0] == "forbidden":
+                    reply["forbidden"] = [["abs", 1]]
+                put(reply, way, value)
+
+            try:
+                converse(how, backward, tamper)
+            except Exception as error:
+                raise AssertionError(f"{way} = {str(value)[:20]}") from error
+
+
 def test_a_raised_that_is_full_of_nonsense_is_still_an_exception() -> None:
     endpoint = InProcess(lambda x: x)
     endpoint.tamper = lambda reply: reply.update(raised={"type": [1], "bases": [{}, 3], "text": 5, "line": "x"})
@@ -671,10 +766,59 @@ def test_what_is_kept_of_the_replies_is_bounded_by_what_they_hold(monkeypatch: p
     for how in ("values", "numbers"):
         called = Student("answer", endpoint)
         called(how)
-        assert len(called.calls) == 1 and called.calls[0].reply[0].keys() <= set(proxy.REPLY_FIELDS)
+        assert len(called.calls) == 1 and "junk" not in called.calls[0].reply[0]
         assert called.calls[0].reply[0]["restructured"] is True
         for _ in range(4):
             called(how)
+        assert called.calls == []
+
+
+JUNK: Any = [["x" * 100]] * 10_000
+
+
+@pytest.mark.parametrize("field", ["grads", "forbidden", "result", "raised", "junk"])
+@pytest.mark.parametrize("how", ["returns", "raises"])
+def test_nothing_that_was_not_checked_is_kept_of_a_call(field: str, how: str) -> None:
+    kept = {"forbidden": [["abs", 1], *JUNK], "raised": {"type": "E", "bases": JUNK, "text": "", "x": JUNK}}
+    if (field, how) == ("result", "returns"):
+        kept["result"] = {"t": "other", "type": JUNK, "why": JUNK}
+    endpoint = InProcess(functools.partial(answers, how))
+    endpoint.tamper = lambda reply: reply.update({field: kept.get(field, JUNK)})
+    called = Student("answer", endpoint, ["abs"])
+    with contextlib.suppress(ProtocolError, StudentRaised, ForbiddenCalled):
+        called(leaf(2))
+    assert all(len(json.dumps(call.reply[0])) < 2_000 for call in called.calls)
+
+
+@pytest.mark.parametrize("field", ["result", "changed", "restructured", "forbidden", "junk"])
+@pytest.mark.parametrize("raised", [False, True])
+def test_nothing_that_was_not_checked_is_kept_of_a_backward_pass(field: str, raised: bool) -> None:
+    endpoint = InProcess(lambda x: x * 2)
+    called, x = Student("answer", endpoint, ["abs"]), leaf(2)
+    y = called(x)
+    junk = {field: [["abs", 1], *JUNK] if field == "forbidden" else JUNK}
+    endpoint.tamper = lambda reply: reply.update(junk, **({"raised": {"text": ""}} if raised else {}))
+    with contextlib.suppress(StudentRaised, ForbiddenCalled):
+        y.sum().backward()
+    [call] = called.calls
+    assert all(len(json.dumps(reply[0])) < 2_000 for _, reply in call.backwards)
+    assert call.backwards or field == "forbidden"
+
+
+def test_what_is_kept_of_exceptions_and_empty_tables_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "MAX_RECORDED", 1 << 20)
+
+    def fails() -> None:
+        raise ValueError("\N{GRINNING FACE}" * 2_000)
+
+    tables = lambda reply: reply["storages"].extend([0] * 9_000)  # noqa: E731
+    for function, tamper, most in ((fails, lambda reply: None, 100), (lambda: 1, tables, 3)):
+        endpoint = InProcess(function)
+        endpoint.tamper = tamper
+        called = Student("answer", endpoint)
+        for _ in range(most):
+            with contextlib.suppress(StudentRaised):
+                called()
         assert called.calls == []
 
 

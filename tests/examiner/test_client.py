@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.channel import frames
 from autograder.errors import GraderFault
+from autograder.examiner import client
 from autograder.examiner.client import Examiner, Lane, LaneLost
 from autograder.examiner.job import Job, JobCell
 from autograder.grading import Grader
@@ -93,6 +96,31 @@ def test_a_lane_that_ends_over_a_submission_is_told_from_one_that_was_gone_befor
         with pytest.raises(LaneLost, match="no report in time"):
             slow.examine(endless, time.monotonic() + 0.5)
         _wait_until(lambda: not _runs(slow._pid))
+
+
+def test_a_lane_that_says_nothing_in_time_is_a_fault_that_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "HELLO_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr(client, "GRACE_SECONDS", 0.1)
+    ours, theirs = socket.socketpair()
+    with theirs, pytest.raises(GraderFault, match="in time") as fault:
+        Lane(ours)
+    assert type(fault.value) is GraderFault and ours.fileno() == -1
+
+
+def test_a_lane_that_does_not_take_a_submission_in_time_has_not_lost_it() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        frames.send(theirs, {"pid": _ended_process()})
+        lane = Lane(ours)
+        with pytest.raises(GraderFault, match="in time") as fault:
+            lane.examine(Job("attention", (), (), SEED, course().limits), time.monotonic() + 0.2)
+    assert type(fault.value) is GraderFault
+
+
+def _ended_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def _worker_folders() -> set[Path]:

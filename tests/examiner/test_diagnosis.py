@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autograder.channel.proxy import Call, StudentRaised
+from autograder.examiner import diagnosis
 from autograder.examiner.diagnosis import equals, find_mistake
 from autograder.suite import Mistake
 from tests.channel.endpoint import student
@@ -305,3 +306,27 @@ def test_a_mistake_with_a_wrong_number_of_arguments_is_just_another() -> None:
         return q
 
     assert named(no_scale, [*known(needs_four), *MISTAKES]) == "no_scale"
+
+
+def test_what_our_own_functions_came_to_is_kept_within_a_bound_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = diagnosis._Told()
+    monkeypatch.setattr(diagnosis, "_told", told)
+    assert named(no_scale) == "no_scale"
+    everything = told.bytes
+    assert everything == sum(said.size for said in told.said.values()) > 4 * 2 * 5 * 4 * 8
+    monkeypatch.setattr(diagnosis, "MAX_TOLD_BYTES", everything // 2)
+    assert named(no_scale_in_other_words) == "no_scale"
+    assert told.bytes <= everything // 2
+    assert told.bytes == sum(said.size for said in told.said.values())
+
+
+def test_a_mistake_that_gets_no_memory_says_nothing_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = diagnosis._Told()
+    monkeypatch.setattr(diagnosis, "_told", told)
+
+    def hungry(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return torch.ones(1 << 55)
+
+    with pytest.raises(MemoryError):
+        named(no_scale, known(hungry))
+    assert not [answer for answer, _ in told.said if answer is hungry]

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from autograder.channel.proxy import StudentRaised
-from autograder.examiner.outcomes import stopped_by, verdict_of
-from autograder.examiner.session import Crashed
+from autograder.examiner import outcomes
+from autograder.examiner.outcomes import cell_error, stopped_by, verdict_of
+from autograder.examiner.session import Crashed, Garbled, NoMoreTime, TimedOut, WorkerDied
 from autograder.worker.calls import describe_exception
 
 X = torch.zeros(2, 3)
@@ -133,6 +134,30 @@ def test_another_exercise_is_called_unwritten_where_it_is() -> None:
 )
 def test_the_students_words_stay_in_their_quotation_marks_and_in_one_line(error: dict[str, object], says: str) -> None:
     assert stopped_by(error) == says
+
+
+@pytest.mark.parametrize(
+    ("death", "says"),
+    [
+        (TimedOut(10.0), "was stopped after 10 seconds"),
+        (NoMoreTime(300.0), "was stopped when the 300 seconds of the whole notebook were used up"),
+        (Crashed("exit status 0", True), "ended the whole Python process (exit status 0); does it call exit?"),
+        (Crashed("SIGSEGV"), "ended the whole Python process (SIGSEGV)"),
+        (Garbled("a frame's header is no JSON"), "wrote to the grader's own channel (a frame's header is no JSON)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_cell_that_was_ended_is_told_in_a_sentence_of_ours(death: WorkerDied, says: str) -> None:
+    error = {"type": type(death).__name__, "text": str(death), "line": None, "ended": death}
+    assert outcomes.cell_note(3, error).render() == f"cell 3 of the notebook {says}; nothing was taken off for it"
+    verdict = cell_error("attention", error)
+    assert verdict.message and verdict.message.render() == f"the cell that defines attention {says}"
+
+
+def test_a_cell_that_raised_is_told_in_its_own_words() -> None:
+    error = {"type": "TimedOut", "text": "no answer", "line": 4}
+    said = "cell 3 of the notebook stopped with TimedOut: “no answer”; nothing was taken off for it"
+    assert outcomes.cell_note(3, error).render() == said
 
 
 def test_an_end_of_the_process_is_told_as_what_it_was() -> None:

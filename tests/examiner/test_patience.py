@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +15,15 @@ from typing import Any
 
 import pytest
 
+from autograder.channel import frames, proxy
 from autograder.course import Limits
-from autograder.examiner import exam, patience
+from autograder.errors import GraderFault
+from autograder.examiner import exam, lanes, patience
 from autograder.examiner.__main__ import OPTIONS
-from autograder.examiner.job import Examined, Job, JobCell, JobExercise
+from autograder.examiner.job import Job, JobCell, JobExercise
 from autograder.examiner.patience import OutOfPatience, bound_memory, bounded_time
 from autograder.examiner.plugin import SuitePlugin
+from autograder.examiner.zygotes import ZygoteDied
 from tests.examiner.test_session import NOTHING, Puppet, frame
 
 SUITE = """
@@ -43,11 +48,14 @@ def says(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Examined]:
-    """What an examiner with little patience makes of two exercises, whose suites are `slow` in the case of some."""
+def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """What an examiner with little patience makes of two exercises, whose suites are `slow` in the case of some.
+
+    A fault of its own is given back.
+    """
     monkeypatch.setattr(patience, "OWN_SECONDS", 0.5)
 
-    def examine(*slow: bool) -> Examined:
+    def examine(*slow: bool, spawn: Callable[[], Any] = lambda: Puppet(says)) -> Any:
         folder = tmp_path / "hidden" / "clock"
         folder.mkdir(parents=True)
         for name, is_slow in zip(("tick", "tock"), slow, strict=True):
@@ -58,12 +66,15 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., E
             )
         for name in [name for name in sys.modules if name.startswith("clock")]:
             del sys.modules[name]
-        reports: list[Examined] = []
+        reports: list[Any] = []
         exercises = tuple(JobExercise(name, 1, False) for name in ("tick", "tock"))
         job = Job("clock", (JobCell(0, "tick = tock = 7"),), exercises, 1, Limits())
 
         def serve(plugin: SuitePlugin) -> None:
-            reports.append(exam.examine(job, plugin, lambda: Puppet(says)))  # type: ignore[arg-type,return-value]
+            try:
+                reports.append(exam.examine(job, plugin, spawn))
+            except GraderFault as fault:
+                reports.append(fault)
 
         pytest.main([*OPTIONS, f"--rootdir={folder.parent}", str(folder.parent)], plugins=[SuitePlugin(serve)])
         return reports[0]
@@ -120,6 +131,91 @@ def test_no_alarm_is_left_behind() -> None:
     until = time.process_time() + 0.3
     while time.process_time() < until:
         pass
+
+
+def test_an_alarm_on_the_way_out_stops_nothing_and_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, before = signal.setitimer, signal.getsignal(signal.SIGPROF)
+
+    def late(which: int, seconds: float, interval: float = 0.0) -> Any:
+        signal.raise_signal(signal.SIGPROF)
+        return real(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    with bounded_time(20):
+        pass
+    assert real(signal.ITIMER_PROF, 0) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGPROF) == before
+
+
+def test_an_alarm_on_the_way_out_of_what_failed_leaves_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = signal.setitimer
+
+    def late(*args: Any) -> Any:
+        signal.raise_signal(signal.SIGPROF)
+        return real(*args)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    with pytest.raises(KeyError), bounded_time(20):
+        raise KeyError
+
+
+def test_a_worker_that_cannot_be_started_within_a_check_costs_the_report_and_not_the_check(examined: Any) -> None:
+    puppets: list[Puppet] = []
+
+    def dies(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+        if header["op"] == "call":
+            sock.close()
+        else:
+            says(sock, number, header)
+
+    def spawn() -> Puppet:
+        puppets.append(Puppet(dies))
+        if len(puppets) == 2:
+            raise ZygoteDied("the zygote has ended")
+        return puppets[-1]
+
+    assert isinstance(examined(False, False, spawn=spawn), ZygoteDied)
+
+
+def test_a_check_without_memory_is_ungraded_and_whoever_ran_it_is_not_asked_again(
+    examined: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "_has_run_out", False, raising=False)
+
+    def failing(*args: Any) -> Any:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+
+    patience.note_memory(RuntimeError("not enough memory"))
+    assert not patience.has_run_out_of_memory()
+    monkeypatch.setattr(proxy.replies, "read_reply", failing)
+    report = examined(False, False)
+    assert [one.score for one in report.exercises] == [None, None]
+    assert patience.has_run_out_of_memory()
+
+
+def test_a_lane_that_ran_out_of_memory_ends_and_each_submission_has_its_own_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bounds: list[int] = []
+    monkeypatch.setattr(patience, "_has_run_out", False, raising=False)
+    monkeypatch.setattr(lanes, "bound_memory", lambda: bounds.append(len(bounds)))
+
+    def answer(header: dict[str, Any], *_: Any) -> dict[str, Any]:
+        if header["job"] == 2:
+            patience.note_memory(MemoryError())
+        return {"examined": {"in_time": True}}
+
+    monkeypatch.setattr(lanes, "_answer", answer)
+    ours, theirs = socket.socketpair()
+    lane = threading.Thread(target=lanes._serve_lane, args=(theirs, None, contextlib.nullcontext()), daemon=True)
+    lane.start()
+    frames.receive(ours, deadline=time.monotonic() + 5)
+    for number in (0, 1, 2):
+        frames.send(ours, {"job": number})
+        for _ in ("taken", "examined"):
+            frames.receive(ours, deadline=time.monotonic() + 5)
+    lane.join(5)
+    assert not lane.is_alive() and bounds == [0, 1, 2]
 
 
 def grow(pipe: Any) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,45 @@ def test_removing_copes_with_closed_folders_and_odd_names(folder: Path) -> None:
 def test_removing_twice_is_no_error(folder: Path) -> None:
     scratch.remove(folder)
     scratch.remove(folder)
+
+
+def test_what_vanishes_while_it_is_removed_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (folder / name / "deep").mkdir(parents=True)
+        (folder / name / "deep" / "file").write_text("x")
+    listed, listdir = [], os.listdir
+
+    def list_and_lose(place: Any) -> list[str]:
+        names = [*listdir(place), "gone"]
+        listed.append(names)
+        if len(listed) == 3:  # somebody else removes it as well, and is faster
+            shutil.rmtree(folder)
+        return names
+
+    monkeypatch.setattr(os, "listdir", list_and_lose)
+    scratch.remove(folder)
+    assert len(listed) >= 3 and not folder.exists()
+
+
+def test_removing_goes_on_after_an_error_and_tells_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (folder / name).mkdir()
+        (folder / name / "file").write_text("x")
+    with monkeypatch.context() as patched:
+        chmod = os.chmod
+
+        refused: list[str] = []
+
+        def refuse_the_first(path: Any, mode: int, **options: Any) -> None:
+            if not refused:
+                refused.append(path)
+                raise PermissionError(1, "not permitted")
+            chmod(path, mode, **options)
+
+        patched.setattr(os, "chmod", refuse_the_first)
+        with pytest.raises(PermissionError):
+            scratch.remove(folder)
+    assert [path.name for path in folder.iterdir()] == refused
 
 
 def test_size_counts_bytes_on_disk_and_empty_entries(folder: Path) -> None:

@@ -16,6 +16,10 @@ import pytest
 from autograder.channel import frames
 from autograder.channel.proxy import Student
 from autograder.course import Limits
+from autograder.errors import ConfinementUnavailable, GraderFault
+from autograder.examiner import lanes
+from autograder.examiner.client import GRACE_SECONDS
+from autograder.examiner.job import Job, JobCell
 from autograder.examiner.session import Crashed, Garbled, NoMoreTime, Session, TimedOut, WorkerDied
 
 LIMITS = msgspec.structs.replace(Limits(), call_seconds=0.6, submission_seconds=30, restarts=1)
@@ -132,19 +136,81 @@ def test_a_reply_that_never_comes_or_never_ends_meets_the_deadline(asked: Any, p
     assert time.monotonic() - started < 3
 
 
-def test_a_reply_that_comes_too_late_is_nobodys(asked: Any) -> None:
+def test_a_reply_that_comes_too_late_is_nobodys() -> None:
     def late(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
         time.sleep(1.2)
-        honest(sock, number, header)
+        sock.sendall(b"".join(frame({**NOTHING, "re": number + more, "result": 8}) for more in range(3)))
 
+    puppets: list[Puppet] = []
+
+    def spawn() -> Puppet:
+        puppets.append(Puppet(honest if puppets else late))
+        return puppets[-1]
+
+    session = Session(spawn, (), LIMITS)  # type: ignore[arg-type]
+    student = Student("answer", session)
     with pytest.raises(TimedOut):
-        asked(late)
+        student(1)
+    assert student(1) == 7
+    time.sleep(1)  # by now it has come
+    assert student(1) == 7
+    session.close()
 
 
 def test_the_submissions_time_ends_whatever_a_call_may_take(asked: Any) -> None:
     limits = msgspec.structs.replace(LIMITS, call_seconds=30, submission_seconds=0.3)
     with pytest.raises(NoMoreTime):
         asked(lambda sock, number, header: None, limits)
+
+
+@pytest.mark.parametrize("error", [ConfinementUnavailable("step: reason"), OSError(24, "Too many open files")])
+def test_a_worker_that_cannot_be_started_is_our_fault(error: Exception) -> None:
+    def spawn() -> Any:
+        raise error
+
+    session = Session(spawn, (), LIMITS)
+    with pytest.raises(GraderFault, match="no worker could be started"):
+        session.run_until(0)
+
+
+def test_a_worker_may_be_started_until_the_submissions_time_ends_and_little_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[float] = []
+
+    class Zygote:
+        def spawn(self, limits: Any, deadline: float) -> None:
+            asked.append(deadline - time.monotonic())
+
+    job = Job("attention", (), (), 1, LIMITS)
+    spawn = lanes._spawner(Zygote(), job)  # type: ignore[arg-type]
+    time.sleep(0.1)
+    spawn()
+    assert LIMITS.submission_seconds < asked[0] < LIMITS.submission_seconds + lanes.SPAWN_SECONDS
+    assert lanes.SPAWN_SECONDS < GRACE_SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    ("says", "kind"),
+    [
+        (lambda sock, number, header: None, TimedOut),
+        (lambda sock, number, header: sock.close(), Crashed),
+        (GARBLED["no request"], Garbled),
+    ],
+)
+def test_a_cell_that_ended_its_worker_is_known_by_how(says: Says, kind: type[WorkerDied]) -> None:
+    def lies(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+        if header["number"] == 3:
+            says(sock, number, header)
+        else:
+            sock.sendall(frame({"re": number, "outputs": [], "error": {"type": "TimedOut", "text": "", "ended": 1}}))
+
+    limits = msgspec.structs.replace(LIMITS, cell_seconds=0.3)
+    session = Session(lambda: Puppet(lies), (JobCell(3, "x"), JobCell(4, "y")), limits)  # type: ignore[arg-type,return-value]
+    session.run_until(2)
+    assert type(session.errors[3]["ended"]) is kind
+    assert "ended" not in session.errors[4]
+    session.close()
 
 
 def test_a_fresh_worker_answers_after_one_that_was_ended() -> None:

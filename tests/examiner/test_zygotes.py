@@ -19,7 +19,7 @@ import pytest
 
 from autograder.errors import ConfinementUnavailable, GraderFault
 from autograder.examiner import scratch, zygotes
-from autograder.examiner.zygotes import ConfinementFailed, Worker, Zygote, describe_exit
+from autograder.examiner.zygotes import ConfinementFailed, Worker, Zygote, ZygoteDied, describe_exit
 from autograder.worker import landlock
 from autograder.worker.limits import Limits
 from tests.examiner.conftest import STANDIN, run
@@ -167,6 +167,41 @@ def test_the_death_of_the_zygote_ends_its_workers(zygote: Zygote) -> None:
         assert worker.wait(5) == -signal.SIGKILL
     with pytest.raises(GraderFault, match="zygote"):
         zygote.spawn()
+
+
+def test_a_zygote_that_hangs_is_waited_for_until_the_deadline(zygote: Zygote) -> None:
+    assert zygote.pid is not None
+    os.kill(zygote.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    try:
+        with pytest.raises(ZygoteDied, match="has not answered"):
+            zygote.spawn(deadline=started + 0.5)
+        assert time.monotonic() - started < 5
+    finally:
+        os.kill(zygote.pid, signal.SIGCONT)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_a_close_that_was_broken_off_is_done_again(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = zygote.spawn()
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "kill", interrupted)
+        with pytest.raises(Interrupted):
+            worker.close()
+    worker.close()
+    until = time.monotonic() + 5
+    while os.path.exists(f"/proc/{worker.pid}"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert worker._folder is None or not worker._folder.exists()
+    worker.close()
+
+
+def interrupted() -> None:
+    raise Interrupted
 
 
 def test_a_closed_client_leaves_no_worker(start: Start) -> None:

@@ -118,7 +118,32 @@ def test_a_mode_of_ours_that_the_function_leaves_is_entered_again() -> None:
 
     with Ours() as ours:
         call(lambda: torch._C._pop_torch_function_stack())
-        assert list(raw.function_modes()) == [ours]
+        assert list(raw.modes().stack) == [ours]
+
+
+def sets_the_device() -> str:
+    torch.set_default_device("cpu")
+    return str(torch.get_default_device())
+
+
+def test_a_default_device_may_be_set_at_every_call_and_is_the_calls_own() -> None:
+    callee = Callee()
+    with torch.overrides.BaseTorchFunctionMode():  # such as a watch
+        replies = [callee.call(sets_the_device, *request(number=number))[0] for number in range(3)]
+        assert [reply.get("result") for reply in replies] == ["cpu"] * 3
+        torch.set_default_device("cpu")  # as a later cell does
+        torch.set_default_device(None)
+    assert torch.overrides._len_torch_function_stack() == 0
+
+
+def test_the_default_device_of_a_cell_outlives_a_call_that_sets_another() -> None:
+    torch.set_default_device("meta")
+    try:
+        assert "raised" not in call(sets_the_device)
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert torch.overrides._len_torch_function_stack() == 0
 
 
 SOURCE = """\

@@ -81,6 +81,15 @@ def test_the_kind_of_a_name_is_told(worker: Conversation) -> None:
     assert worker.kind("nowhere") == "missing"
 
 
+def test_a_function_may_set_the_default_device_and_so_may_a_later_cell(worker: Conversation) -> None:
+    sets = "torch.set_default_device('cpu')"
+    worker.cell(f"def f(x):\n    {sets}\n    return x * 2")
+    f = Student("f", worker, [SDPA])
+    assert [f(3), f(4), f(5)] == [6, 8, 10]
+    for source in (sets, "torch.set_default_device(None)"):
+        assert worker.cell(source)["error"] is None
+
+
 def test_gradients_cross_the_channel(worker: Conversation) -> None:
     worker.cell("def square(x):\n    return x * x")
     x = torch.tensor([3.0], requires_grad=True)
