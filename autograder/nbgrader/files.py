@@ -21,8 +21,8 @@ from autograder.errors import CourseError
 # fmt: off
 PASSIVE = frozenset({
     ".csv", ".gif", ".gz", ".ipynb", ".jpeg", ".jpg", ".json", ".log", ".md", ".npy", ".npz", ".parquet", ".pdf",
-    ".pkl", ".png", ".pt", ".pth", ".py", ".rst", ".safetensors", ".tar", ".toml", ".tsv", ".txt", ".webp", ".yaml", ".yml",
-    ".zip",
+    ".pkl", ".png", ".pt", ".pth", ".py", ".rst", ".safetensors", ".tar", ".toml", ".tsv", ".txt", ".webp", ".yaml",
+    ".yml", ".zip",
 })
 # fmt: on
 """What browsers show or save, and never run. Everything else is left out: there are too many names for live pages."""
