@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import builtins
 import functools
+import gc
 import json
 import os
 import pdb
@@ -21,9 +22,17 @@ import matplotlib
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from autograder.channel.proxy import ForbiddenCalled, Student
+from autograder.errors import ConfinementUnavailable
+from autograder.examiner.zygotes import Zygote
+from autograder.grading import Grader
+from autograder.worker import missing
 from autograder.worker.cells import DROPPED, Cells, closing_new_figures
+from tests.engine import ATTENTION, GOOD, SEED, answered, exercise, with_cell
+from tests.worker.test_serve import SDPA, Conversation
 
 CAP = 1 << 16
 
@@ -41,7 +50,9 @@ pytestmark = [
 def cells() -> Iterator[Cells]:
     """One shell for all tests; while they run, its namespace is the main module."""
     main = sys.modules["__main__"]
+    gc.freeze()  # each fresh namespace collects garbage, which takes long among all that is loaded
     yield Cells()
+    gc.unfreeze()
     sys.modules["__main__"] = main
 
 
@@ -52,6 +63,10 @@ def run(cells: Cells, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     matplotlib.use("Agg")
     streams = sys.stdin, sys.stdout, sys.stderr
     given = builtins.input
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    monkeypatch.setattr(os, "system", os.system)
+    monkeypatch.setattr(torch, "compile", torch.compile)
     cells.attach()
     cells.shell.reset(new_session=True)
     cells.shell.execution_count = 1
@@ -111,6 +126,24 @@ def test_prints_that_follow_one_another_are_one_stream(run: Run) -> None:
 
 def test_a_result_carries_the_cells_count(run: Run) -> None:
     assert run("1", "2")["outputs"][0]["execution_count"] == 2
+
+
+def test_the_last_results_go_by_the_names_that_a_notebook_knows(run: Run) -> None:
+    assert result(run("'a'", "'b'", "'c'", "_, __, ___")) == "('c', 'b', 'a')"
+    assert result(run("_4[0], Out[4][1]")) == "('c', 'b')"
+
+
+def test_an_underscore_of_the_notebooks_own_is_left_alone(run: Run) -> None:
+    assert result(run("_ = 7", "1", "_")) == "7"
+
+
+def test_only_a_few_results_are_kept_alive_and_no_word_is_lost_on_it(run: Run) -> None:
+    run("import weakref\nseen = weakref.WeakSet()\nclass Large: pass")
+    for number in range(30):
+        reply = run("large = Large()\nseen.add(large)\nlarge")
+        assert kinds(reply) == ["execute_result"], number
+    run("del large")
+    assert 3 <= int(result(run("len(seen)"))) <= 8
 
 
 def test_a_semicolon_hides_the_result(run: Run) -> None:
@@ -297,6 +330,26 @@ def test_shell_commands_are_not_run_and_do_not_stop_the_cell(run: Run, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("magic", ["bash", "sh", "script bash", "python3", "perl", "!", "sx"])
+def test_cells_of_other_programs_are_not_run_either(run: Run, tmp_path: Path, magic: str) -> None:
+    reply = run(f"%%{magic}\ntouch made")
+    assert (reply["ok"], kinds(reply)[0]) == (True, "stream")
+    assert "shell commands are not run here" in text(reply)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("status", [-1, 127 << 8])
+def test_a_shell_that_could_not_be_started_is_told_of(run: Run, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "_stock_system", lambda command: status)
+    reply = run("import os\nos.system('touch made')")
+    assert text(reply) == "[shell commands are not run here: touch made]\n"
+    assert result(reply) == str(status)
+
+
+def test_a_shell_that_was_started_is_not_spoken_of(run: Run) -> None:
+    assert kinds(run("import os\nos.system('exit 7')")) == ["execute_result"]
+
+
 def test_a_magic_that_does_not_exist_is_an_error(run: Run) -> None:
     assert run("%nothing_like_this")["error"]["type"] == "UsageError"
 
@@ -398,6 +451,50 @@ def test_torch_can_compile_a_cells_function_to_torchscript(run: Run) -> None:
     assert (
         result(run("import torch\n@torch.jit.script\ndef f(x):\n    return x * 2\nf(torch.ones(1))")) == "tensor([2.])"
     )
+
+
+COMPILED = {
+    "call": "def f(x):\n    return x * 2\nf = torch.compile(f)",
+    "decorator": "@torch.compile\ndef f(x):\n    return x * 2",
+    "decorator with options": "@torch.compile(mode='max-autotune', fullgraph=True)\ndef f(x):\n    return x * 2",
+    "keyword": "f = torch.compile(model=lambda x: x * 2, backend='inductor')",
+    "imported": "from torch import compile\nf = compile(lambda x: x * 2, dynamic=True)",
+    "of torch.compiler": "f = torch.compiler.compile(lambda x: x * 2)",
+    "module": "class M(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\nf = torch.compile(M())",
+    "method of a module": "class M(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\nf = M()\nf.compile(mode='default')",
+}
+
+
+@pytest.mark.parametrize("source", COMPILED.values(), ids=[*COMPILED])
+def test_torch_compile_takes_a_function_as_it_is(run: Run, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._inductor.compile_fx", None)  # the real one would need it
+    assert result(run(f"import torch\n{source}\nf(torch.ones(1))")) == "tensor([2.])"
+
+
+def test_torch_compile_keeps_its_signature_and_refuses_what_it_does_not_know(run: Run) -> None:
+    assert result(run("import inspect, torch\n'fullgraph' in inspect.signature(torch.compile).parameters")) == "True"
+    assert run("torch.compile(lambda x: x, fast=True)")["error"]["type"] == "TypeError"
+
+
+def test_a_module_that_a_cell_writes_can_be_imported(run: Run) -> None:
+    reply = run("import not_yet", "%%writefile not_yet.py\ndef f():\n    return 5", "from not_yet import f\nf()")
+    assert result(reply) == "5"
+
+
+def test_a_module_that_is_written_anew_can_be_loaded_anew_at_once(run: Run) -> None:
+    reply = run("%%writefile rewritten.py\nX = 1", "import rewritten", "%%writefile rewritten.py\nX = 2")
+    assert reply["ok"]
+    assert result(run("import importlib\nimportlib.reload(rewritten).X")) == "2"
+
+
+def test_the_working_folder_comes_first_as_in_a_kernel_and_once(run: Run, cells: Cells) -> None:
+    cells.attach()
+    assert (sys.path[0], sys.path.count("")) == ("", 1)
+
+
+def test_a_working_folder_that_is_gone_ends_no_cell(run: Run) -> None:
+    reply = run("import os\nos.mkdir('gone')\nos.chdir('gone')\nos.rmdir('../gone')", "1 + 1")
+    assert result(reply) == "2"
 
 
 def test_the_shell_is_there(run: Run) -> None:
@@ -583,3 +680,74 @@ def drawings(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(FigureCanvasAgg, "print_png", print_png)
     return drawn
+
+
+# In a worker
+
+
+@pytest.fixture(scope="module", params=["A", "B", "C"])
+def worker(request: pytest.FixtureRequest) -> Iterator[Conversation]:
+    """A worker as it really is, of each tier that there is here."""
+    try:
+        zygote = Zygote.start((request.param,))
+    except ConfinementUnavailable as reason:
+        pytest.skip(str(reason))
+    with zygote, zygote.spawn() as worker:
+        worker.sock.settimeout(60)
+        yield Conversation(worker, worker.sock)
+
+
+def test_a_worker_imports_what_a_cell_has_written(worker: Conversation) -> None:
+    worker.cell("%%writefile mine.py\ndef f(x):\n    return x * 2")
+    assert result(worker.cell("from mine import f\nf(4)")) == "8"
+    assert Student("f", worker)(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_modules_of_the_notebooks_own_do_not_break_the_workers(worker: Conversation) -> None:
+    names = ["json", "random", "inspect", "traceback", "linecache", "torch", "numpy", "IPython", "autograder"]
+    worker.cell("def g(x):\n    return torch.softmax(x, -1)\ndef h(x):\n    raise ValueError('seen')\nimport torch")
+    try:
+        for name in names:
+            assert worker.cell(f"%%writefile {name}.py\nraise SystemExit('the wrong one')")["ok"]
+        x = torch.ones(2, requires_grad=True)
+        out = Student("g", worker, [SDPA])(x)
+        assert torch.autograd.grad(out[0], x)[0].tolist() == [0.25, -0.25]
+        with pytest.raises(Exception, match="seen"):
+            Student("h", worker, [SDPA])(x)
+        assert worker.cell("1 / 0")["error"]["type"] == "ZeroDivisionError"
+        assert worker.cell("import json, matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()")["ok"]
+    finally:
+        worker.cell(f"import os\nfor name in {names}: os.remove(name + '.py')")
+
+
+def test_a_compiled_function_is_watched_as_any_other(worker: Conversation) -> None:
+    worker.cell(
+        "import torch\n@torch.compile\ndef f(q):\n    return torch.nn.functional.scaled_dot_product_attention(q, q, q)"
+    )
+    with pytest.raises(ForbiddenCalled):
+        Student("f", worker, [SDPA])(torch.ones(1, 2, 2))
+
+
+def test_a_worker_says_that_it_starts_no_other_processes(worker: Conversation) -> None:
+    if worker.process.confinement == "none":
+        pytest.skip("it does, where code is trusted")
+    reply = worker.cell("import os\nos.system('true')")
+    assert text(reply) == "[shell commands are not run here: true]\n"
+    loader = "torch.utils.data.DataLoader(torch.ones(4), num_workers=1)"
+    for source in ("import subprocess\nsubprocess.run(['true'])", f"import torch\nlist({loader})"):
+        reply = worker.cell(source)
+        assert reply["error"]["text"] == "[Errno 1] shell commands and other processes are not run here"
+        assert "other processes are not run here" in reply["outputs"][-1]["traceback"][-1]
+
+
+@pytest.mark.parametrize(
+    ("before", "answer"),
+    [
+        ("1;", GOOD.replace("def ", "@torch.compile\ndef ")),
+        ("%%writefile mine.py\n" + GOOD, f"from mine import {ATTENTION}"),
+    ],
+    ids=["compiled", "imported"],
+)
+def test_a_right_answer_earns_full_marks_by_that_way(grader: Grader, before: str, answer: str) -> None:
+    report = grader.grade(with_cell(answered(**{ATTENTION: answer}), 1, before), "attention", SEED).report
+    assert exercise(report).score == exercise(report).max_score == 16
