@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import os
+import shutil
+import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,7 @@ from autograder._options import (
     with_progress,
 )
 from autograder.errors import CourseError
-from autograder.submissions import Submission, submissions
+from autograder.submissions import Submission, strange_folders, submissions
 
 if TYPE_CHECKING:
     from nbgrader.apps.baseapp import NbGrader
@@ -42,6 +45,7 @@ def grade(options: argparse.Namespace) -> int:
     seed = seed_of(course, options)
     clock = Clock()
     everyone: list[Result] = []
+    missed: list[str] = []
     with contextlib.ExitStack() as until_done:
         app = _nbgrader(course, options)
         from autograder.classroom import ClassRun
@@ -50,9 +54,13 @@ def grade(options: argparse.Namespace) -> int:
 
         files = ClassFiles(course, app)
         found = _submitted(files, names, options)
+        if not options.student:
+            missed = list(_missed(files.submitted, course, found))
+            print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
         until_done.enter_context(files.alone())
         if options.into is not None:
             options.into.mkdir(parents=True, exist_ok=True)
+        _expect_writable(app)
         gradebook = until_done.enter_context(ClassGradebook(course, app))
 
         @functools.cache
@@ -69,7 +77,10 @@ def grade(options: argparse.Namespace) -> int:
         if not options.json:
             if len(found) > 1:
                 _show_totals(everyone, course, options)
-            _show_outcome(everyone, gradebook, files, clock.summary(everyone, options.workers), seed)
+            said = list(_outcome(everyone, several=len(found) > 1)) + missed
+            said.append(f"{clock.summary(everyone, options.workers)}; seed {seed}")
+            said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(files.graded)}")
+            _show_lines(said)
     return 3 if any(result.report.status == "ungraded" for result in everyone) else 0
 
 
@@ -92,19 +103,32 @@ def feedback(options: argparse.Namespace) -> int:
         for name in names:
             count = sum(not options.student or student in options.student for student, _ in files.notebooks(name))
             pages = write_pages(gradebook, files, course, name, options.student, translations)
-            written += with_progress(pages, count, name)
+            for page in with_progress(pages, count, name):
+                _keep_proof(files.graded / page.parent.relative_to(files.feedback), page.parent)
+                written.append(page)
     print(f"wrote {_counted(len(written), 'page')} to {near(files.feedback)}, such as {near(written[-1])}")
     return 0
+
+
+def _keep_proof(graded: Path, pages: Path) -> None:
+    """Put beside pages what ``nbgrader release_feedback`` needs to find whose they are, or take away an older one's."""
+    for name in ("timestamp.txt", "submission_secret.txt"):
+        kept, copy = graded / name, pages / name
+        copy.unlink(missing_ok=True)
+        if kept.exists() and stat.S_ISREG(kept.lstat().st_mode):
+            shutil.copyfile(kept, copy)
 
 
 def export(options: argparse.Namespace) -> int:
     """``autograder export``: the gradebook as a table."""
     course = course_of(options)
     named = assignments_of(course, options) if options.assignments else []
-    with _existing(course, options) as (gradebook, _):
+    with _existing(course, options) as (gradebook, files):
+        from autograder.classroom import doubts_of
         from autograder.export import rows, to_csv, to_json, write
 
-        found = rows(gradebook.nbgrader, named, options.student)
+        doubts = doubts_of(files, named or list(course.assignments))
+        found = rows(gradebook.nbgrader, named, options.student, doubts)
     form = options.format or ("json" if options.to is not None and options.to.suffix == ".json" else "csv")
     text = to_json(found) if form == "json" else to_csv(found)
     if options.to is None:
@@ -150,7 +174,7 @@ def _existing(course: Course, options: argparse.Namespace) -> Iterator[tuple[Cla
 
 
 def _submitted(files: ClassFiles, names: Sequence[str], options: argparse.Namespace) -> dict[str, list[Submission]]:
-    """The submissions to grade, by assignment; students without one, and unknown ones, are told."""
+    """The submissions to grade, by assignment; unknown students are told."""
     folder = files.submitted
     found = {name: submissions(folder, name) for name in names}
     if not any(found.values()):
@@ -164,19 +188,33 @@ def _submitted(files: ClassFiles, names: Sequence[str], options: argparse.Namesp
                 f"no submission of {', '.join(unknown)} in {folder}; there are: {', '.join(sorted(known))}."
             )
         found = {name: [one for one in all_ if one.student in options.student] for name, all_ in found.items()}
-    else:
-        _tell_strays(folder, names, found)
     wanted = {name: [one for one in all_ if one.student not in files.excluded] for name, all_ in found.items()}
     return {name: submitted for name, submitted in wanted.items() if submitted}
 
 
-def _tell_strays(folder: Path, names: Sequence[str], found: Mapping[str, Sequence[Submission]]) -> None:
-    """Students who have a folder and no submission where one is looked for: nobody vanishes without a word."""
-    for name in names:
-        graded = {submission.student for submission in found[name]}
+def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submission]]) -> Iterator[str]:
+    """Students without a submission where one is looked for, and misspelt folders: nobody vanishes without a word."""
+    for name in found:
+        graded = {submission.student for submission in submissions(folder, name)}
         strays = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and p.name[0] != "." and p.name not in graded]
-        if graded and strays:
-            print(f"no folder {name}/ in: {', '.join(strays)}", file=sys.stderr)
+        if strays:
+            yield f"no folder {name}/ in: {', '.join(strays)}"
+    for student, name in strange_folders(folder, course.assignments):
+        yield f"not looked at, {student}: the folder {name}/, which is no assignment's name"
+
+
+def _expect_writable(app: NbGrader) -> None:
+    from autograder.nbgrader.gradebook import file_of
+
+    place = file_of(app.coursedir.db_url)
+    if place is None:
+        return
+    if not os.access(place.parent, os.W_OK | os.X_OK):  # SQLite keeps its journal there
+        raise CourseError(f"the folder {near(place.parent)} can't be written; name another with --into.")
+    if place.exists() and not os.access(place, os.W_OK):
+        raise CourseError(
+            f"the gradebook {near(place)} can't be written; look at its owner, or name another with --into."
+        )
 
 
 def _shown(
@@ -217,37 +255,48 @@ def _show_totals(results: Sequence[Result], course: Course, options: argparse.Na
     console.print()
 
 
-def _show_outcome(
-    results: Sequence[Result], gradebook: ClassGradebook, files: ClassFiles, summary: str, seed: int
-) -> None:
-    """Print who was repaired, who needs a human, and where things lie."""
+def _show_lines(lines: Sequence[str]) -> None:
     from autograder.terminal import show_lines
 
-    said = [f"repaired, {', '.join(students)}: {repair}" for repair, students in _repaired(results).items()]
-    for result in results:
-        said += [f"remark, {result.student}: {remark}" for remark in result.remarks]
-    for result in results:
+    show_lines(lines, console_for(sys.stdout))
+
+
+def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
+    """Who was repaired, and who needs a human; of `several` assignments, in which."""
+
+    def whose(students: Iterable[str], assignment: str | None) -> str:
+        return ", ".join([*students, assignment] if several and assignment else students)
+
+    for (assignment, repair), students in _repaired(results).items():
+        yield f"repaired, {whose(students, assignment)}: {repair}"
+    names = [whose([result.student], result.report.assignment) for result in results]
+    for name, result in zip(names, results, strict=True):
+        yield from (f"remark, {name}: {remark}" for remark in result.remarks)
+        yield from (f"not looked at, {name}: {one}, beside {_file_of(result)}" for one in result.left_out)
+    for name, result in zip(names, results, strict=True):
         if result.report.status != "graded":
             kept = "; the earlier result of the same file was kept" if result.kept else ""
-            said.append(f"for a human, {result.student}: {_reason(result).rstrip('.')}{kept}")
+            yield f"for a human, {name}: {_reason(result).rstrip('.')}{kept}"
         elif result.waiting:
-            said.append(f"for a human, {result.student}: {', '.join(result.waiting)}")
-    for result in results:
-        said += [f"for a human, {result.student}: {doubt.render()}" for doubt in result.report.doubts]
-    adjusted = [result.student for result in results if result.adjusted]
+            yield f"for a human, {name}: {', '.join(result.waiting)}"
+    for name, result in zip(names, results, strict=True):
+        yield from (f"for a human, {name}: {doubt.render()}" for doubt in result.report.doubts)
+    adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
     if adjusted:
-        said.append(f"marks by hand or late penalties, which `autograder export` counts in: {', '.join(adjusted)}")
-    said.append(f"{summary}; seed {seed}")
-    said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(files.graded)}")
-    show_lines(said, console_for(sys.stdout))
+        listed = ("; " if several else ", ").join(adjusted)
+        yield f"marks by hand or late penalties, which `autograder export` counts in: {listed}"
 
 
-def _repaired(results: Sequence[Result]) -> dict[str, list[str]]:
-    """The students of each repair: an older release is repaired alike in a whole class."""
-    students: dict[str, dict[str, None]] = {}
+def _file_of(result: Result) -> str:
+    return Path(result.report.notebook).name
+
+
+def _repaired(results: Sequence[Result]) -> dict[tuple[str | None, str], list[str]]:
+    """The students of each repair, by assignment: an older release is repaired alike in a whole class."""
+    students: dict[tuple[str | None, str], dict[str, None]] = {}
     for result in results:
         for repair in result.report.repairs:
-            students.setdefault(repair.render(), {})[result.student] = None
+            students.setdefault((result.report.assignment, repair.render()), {})[result.student] = None
     return {repair: list(names) for repair, names in students.items()}
 
 
@@ -272,9 +321,19 @@ class Clock:
 
     def summary(self, results: Sequence[Result], workers: int) -> str:
         """One line about it."""
-        examined = sum(not result.unchanged for result in results)
+        examined = [result for result in results if not result.unchanged]
         if not examined:
-            return f"nothing has changed since these {len(results)} were graded; --force grades them again"
-        warm, graded = self._ready - self._started, time.monotonic() - self._ready
-        unchanged = f" ({len(results) - examined} more are unchanged)" if examined < len(results) else ""
-        return f"graded {examined}{unchanged} in {graded:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"
+            one = len(results) == 1
+            which, them = ("this one was", "it") if one else (f"these {len(results)} were", "them")
+            return f"nothing has changed since {which} graded; --force grades {them} again"
+        warm, took = self._ready - self._started, time.monotonic() - self._ready
+        graded = sum(result.report.status == "graded" for result in examined)
+        done = f"graded {graded or 'none'}"
+        failed = len(examined) - graded
+        if failed:
+            done += f", {failed} could not be"
+        if len(examined) < len(results):
+            done += f" ({len(results) - len(examined)} more are unchanged)"
+        if failed:
+            done += ","
+        return f"{done} in {took:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from autograder._options import (
     warm_grader,
     with_progress,
 )
-from autograder.errors import CourseError
+from autograder.errors import CourseError, UnusableNotebook
 
 if TYPE_CHECKING:
     from autograder.course import Course
@@ -37,12 +37,55 @@ def check(options: argparse.Namespace) -> int:
     seed = seed_of(course, options)
     if options.assignment is not None:
         course.assignment(options.assignment)
+    unusable = _all_unusable(options.notebook, options.assignment, course, seed)
+    if unusable is not None:
+        for report in unusable:
+            show(report)
+        return _check_code(unusable[0])
     with warm_grader(course, course.confinement.check) as grader:
         for path in options.notebook:
             report = grader.grade(path, options.assignment, seed).report
             show(report)
             worst = max(worst, _check_code(report))
     return worst
+
+
+def _all_unusable(paths: Sequence[Path], assignment: str | None, course: Course, seed: int) -> list[GradeReport] | None:
+    """The reports where none of the notebooks can be used, which costs no seconds of warming up; else None."""
+    from autograder.course import suite_hash
+    from autograder.mend import mend, recognise, released_notebook
+    from autograder.messages import Message
+    from autograder.notebook import TEST_PREFIX, read_notebook
+    from autograder.report import GradeReport
+
+    reports = []
+    for path in paths:
+        try:
+            notebook = read_notebook(path)
+            mend(notebook, course, assignment or recognise(notebook, course))
+            return None
+        except UnusableNotebook as fault:
+            why = Message("{why}", {"why": str(fault)})
+        except CourseError:
+            raise
+        except Exception:  # noqa: BLE001 - the grader tells of what we stumble over
+            return None
+        tests = {f"{TEST_PREFIX}{name}" for name in course.suites(assignment)} if assignment else set()
+        released = released_notebook(course, assignment).cells if assignment else ()
+        reports.append(
+            GradeReport(
+                notebook=str(path),
+                assignment=assignment,
+                status="unusable",
+                score=None,
+                max_score=sum(cell.points for cell in released if cell.grade_id in tests),
+                seed=seed,
+                suite_hash=suite_hash(course, assignment) if assignment else "",
+                confinement="none",
+                error=why,
+            )
+        )
+    return reports
 
 
 def release(options: argparse.Namespace) -> int:
@@ -100,12 +143,22 @@ def _keep_table(path: Path, page: str, check: bool) -> bool:
     return True
 
 
-def doctor(_options: argparse.Namespace) -> int:
-    """``autograder doctor``: what this machine offers."""
+def doctor(options: argparse.Namespace) -> int:
+    """``autograder doctor``: what this machine offers, and whether the course that we are in can be used."""
+    from autograder.course import find_course
     from autograder.doctor import diagnose
 
     for line in diagnose().lines():
         print(line)
+    if options.course is None:
+        try:
+            find_course(Path.cwd())
+        except CourseError:
+            return 0  # it needs none
+    try:
+        course_of(options)
+    except CourseError as fault:
+        print(f"The course can't be used: {fault}")
     return 0
 
 

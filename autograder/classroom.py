@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -11,14 +11,18 @@ import nbformat
 
 from autograder.autograded import autograded, report_of, submission_of
 from autograder.course import Course, suite_hash
-from autograder.errors import AutograderError
+from autograder.errors import AutograderError, UnusableNotebook
 from autograder.grading import Graded, Grader
-from autograder.messages import N_, message, translations
+from autograder.mend import recognise
+from autograder.messages import N_, Message, message, translations
 from autograder.nbgrader.files import ClassFiles, read_graded
 from autograder.nbgrader.gradebook import ClassGradebook
-from autograder.notebook import TEST_PREFIX
+from autograder.notebook import TEST_PREFIX, read_notebook
 from autograder.report import GradeReport
-from autograder.submissions import Submission, digest
+from autograder.submissions import Submission, digest, visible
+
+MAX_NAMES = 3
+"""How many files of a folder without a notebook are told."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Result:
         waiting: the exercises that wait for a human, by what the gradebook says.
         adjusted: marks by hand or a late penalty make the score another than the checks gave.
         remarks: what else an instructor should know of the files.
+        left_out: the notebooks beside it that nobody looked at.
     """
 
     student: str
@@ -43,6 +48,18 @@ class Result:
     waiting: tuple[str, ...] = ()
     adjusted: bool = False
     remarks: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def doubts_of(files: ClassFiles, assignments: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """What an instructor should read of each submission, by assignment and student, from the graded notebooks."""
+    found = {}
+    for assignment in assignments:
+        for student, path in files.notebooks(assignment):
+            report = report_of(read_graded(path) or {}) if path.stem == assignment else None
+            if report is not None and report.doubts:
+                found[assignment, student] = tuple(doubt.render() for doubt in report.doubts)
+    return found
 
 
 class ClassRun:
@@ -112,6 +129,8 @@ class ClassRun:
             self._save(submission, before, is_graded=True)
             report = msgspec.structs.replace(report, notebook=str(submission.path))
             return self._result(submission, report, unchanged=True)
+        if graded.report.status == "unusable" and (why := self._why_unusable(submission.path)):
+            graded = replace(graded, report=msgspec.structs.replace(graded.report, error=why))
         report = graded.report
         seconds = graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
         if report.status == "ungraded" and before and self._gradebook.knows(submission.student, self._assignment):
@@ -148,7 +167,30 @@ class ClassRun:
         waiting = self._gradebook.waiting(submission.student, self._assignment)
         names = tuple(name.removeprefix(TEST_PREFIX) for name in waiting)
         adjusted = self._gradebook.adjusted(submission.student, self._assignment)
-        return Result(submission.student, report, seconds, unchanged, kept, names, adjusted, self._remarks(submission))
+        remarks, left_out = self._remarks(submission), self._left_out(submission.path)
+        return Result(submission.student, report, seconds, unchanged, kept, names, adjusted, remarks, left_out)
+
+    def _why_unusable(self, path: Path) -> Message | None:
+        """What a teacher sees in the folder, where it is more than the sentence about the file."""
+        if path.is_symlink() or path.exists():
+            try:
+                whose = recognise(read_notebook(path, follow=False), self._course)
+            except UnusableNotebook:
+                return None
+            if whose == self._assignment:
+                return None
+            name = path.name.encode(errors="replace").decode()
+            said = N_("{name} is a notebook of {whose}, not of {assignment}")
+            return message(said, name=name, whose=whose, assignment=self._assignment)
+        names = [name.encode(errors="replace").decode() for name in visible(path.parent)]
+        if not names:
+            return message(N_("the folder is empty"))
+        several = any(name.endswith(".ipynb") for name in names)
+        more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+        told = ", ".join(names[:MAX_NAMES] + more)
+        if several:
+            return message(N_("the folder holds {names} and no {notebook}"), names=told, notebook=path.name)
+        return message(N_("the folder holds {names} and no notebook"), names=told)
 
     def _remarks(self, submission: Submission) -> tuple[str, ...]:
         said = []
@@ -157,6 +199,14 @@ class ClassRun:
         if self._gradebook.has_odd_timestamp(submission.path.parent):
             said.append("timestamp.txt tells no time, so it is not known whether this is late")
         return tuple(said)
+
+    def _left_out(self, path: Path) -> tuple[str, ...]:
+        """The notebooks beside a submission that the course knows nothing of."""
+        if path.name not in (names := visible(path.parent)):
+            return ()  # the sentence about the missing one tells of them
+        known = {one.name for one in self._course.source_notebook(self._assignment).parent.glob("*.ipynb")}
+        known -= {f"{self._assignment}.ipynb"}
+        return tuple(name for name in names if name.endswith(".ipynb") and name != path.name and name not in known)
 
     def _graded_before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
         """The graded notebook of an earlier run for the same file, by whatever suites."""

@@ -1,6 +1,7 @@
 """A class's grades from nbgrader's gradebook, as CSV for people and their spreadsheets and as JSON for programs.
 
-The columns of the CSV are those of nbgrader's ``CsvExportPlugin`` (``nbgrader/plugins/export.py``), and `status`.
+The columns of the CSV are those of nbgrader's ``CsvExportPlugin`` (``nbgrader/plugins/export.py``), `status`, and
+`to_read`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,6 +74,7 @@ class Row(msgspec.Struct, frozen=True):
     `raw_score`, `late_submission_penalty` and `score` are None unless it is ``graded``: an unknown score is never 0,
     and nbgrader bounds the penalty by the score that it knew. `score` is the raw score without the penalty, at least 0.
     Times are UTC; `duedate` is the assignment's, without a student's extension.
+    `to_read` is what an instructor should look at before the score is given out; it has cost nothing.
     """
 
     assignment: str
@@ -87,14 +89,26 @@ class Row(msgspec.Struct, frozen=True):
     score: float | None
     max_score: float
     status: Status
+    to_read: tuple[str, ...]
     exercises: tuple[Exercise, ...]
 
 
+Doubts = Mapping[tuple[str, str], tuple[str, ...]]
+"""Sentences by assignment and student."""
+NO_DOUBTS: Doubts = {}
 COLUMNS = tuple(name for name in Row.__struct_fields__ if name != "exercises")
 
 
-def rows(gradebook: Gradebook, assignments: Sequence[str] = (), students: Sequence[str] = ()) -> list[Row]:
+def rows(
+    gradebook: Gradebook, assignments: Sequence[str] = (), students: Sequence[str] = (), doubts: Doubts = NO_DOUBTS
+) -> list[Row]:
     """A row for each of these assignments and each of these students (all by default), in nbgrader's order.
+
+    Args:
+        gradebook: nbgrader's.
+        assignments: these alone.
+        students: these alone.
+        doubts: what is to be read, which the gradebook does not know (`autograder.classroom.doubts_of`).
 
     Raises:
         CourseError: the gradebook does not know an assignment or a student that is named.
@@ -116,7 +130,8 @@ def rows(gradebook: Gradebook, assignments: Sequence[str] = (), students: Sequen
     for assignment in known_assignments:
         if not assignments or assignment.name in assignments:
             work = _Work(db, assignment.id)
-            table += [_row(assignment, one, work) for one in known_students if not wanted or one.id in wanted]
+            chosen = [one for one in known_students if not wanted or one.id in wanted]
+            table += [_row(assignment, one, work, doubts.get((assignment.name, one.id), ())) for one in chosen]
     return table
 
 
@@ -131,7 +146,7 @@ def to_csv(rows: Iterable[Row]) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for row in rows:
-        values: dict[str, Any] = msgspec.to_builtins(row)
+        values: dict[str, Any] = msgspec.to_builtins(row) | {"to_read": "; ".join(row.to_read)}
         writer.writerow([defused(v) if isinstance(v := values[name], str) else v for name in COLUMNS])
     return out.getvalue()
 
@@ -261,7 +276,7 @@ class _Work:
         )
 
 
-def _row(assignment: Any, student: Any, work: _Work) -> Row:
+def _row(assignment: Any, student: Any, work: _Work, doubts: tuple[str, ...]) -> Row:
     submission, exercises = work.submissions.get(student.id), work.exercises(student.id)
     status: Status = "graded"
     raw = penalty = score = None
@@ -286,6 +301,7 @@ def _row(assignment: Any, student: Any, work: _Work) -> Row:
         score=score,
         max_score=work.max_score,
         status=status,
+        to_read=doubts if submission is not None else (),
         exercises=exercises,
     )
 

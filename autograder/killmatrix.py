@@ -24,7 +24,7 @@ Written by `autograder verify --table`; the numbers are those of seed {seed}. Ea
 student's answer: {due} is the check that must catch it, {also} another one that did, {waits} one that waited for a
 check that was lost, {passes} one that saw nothing wrong, {trouble} one that came to anything else, which a proof that
 holds does not have. *Left* is what the mistake leaves of the points. *Named* tells whether the feedback says which
-mistake it is; a random answer equals nothing, so it can't be named.
+mistake it is; *can't be* stands where the suite declares, with its reason, that this one is beyond naming.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,15 +32,29 @@ def submissions(folder: Path, assignment: str) -> list[Submission]:
         if place.parent.name.startswith(".") or place.is_symlink() or place.parent.is_symlink() or not place.is_dir():
             continue
         path = place / f"{assignment}.ipynb"
-        try:
-            names = os.listdir(place)
-        except PermissionError:
-            names = []
-        others = [name for name in names if name.endswith(".ipynb") and not name.startswith(".")]
+        names = visible(place)
+        others = [name for name in names if name.endswith(".ipynb")]
         if path.name not in names and len(others) == 1:
             path = place / others[0]
         found.append(Submission(place.parent.name, path))
     return found
+
+
+def strange_folders(folder: Path, assignments: Collection[str]) -> list[tuple[str, str]]:
+    """The folders in students' folders that no assignment is called by, each behind its student."""
+    return [
+        (place.parent.name, place.name)
+        for place in sorted(folder.glob("*/*"))
+        if place.is_dir() and place.name not in assignments and "." not in (place.name[0], place.parent.name[0])
+    ]
+
+
+def visible(folder: Path) -> list[str]:
+    """The names in a folder, sorted, without hidden ones; none where it can't be looked into."""
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError:
+        return []
 
 
 def digest(path: Path) -> str:

@@ -125,9 +125,11 @@ class _Page:
 
     def headline(self, report: GradeReport) -> None:
         place = [report.notebook] + ([report.assignment] if report.assignment else [])
-        self.line(f" {self.sign('dot')} ".join(place), "bold")
-        if report.error is not None:
-            self.line(self.render(report.error), "red" if report.status == "unusable" else "magenta")
+        error = self.render(report.error) if report.error is not None else ""
+        if not error.startswith(report.notebook):  # which it names itself
+            self.line(f" {self.sign('dot')} ".join(place), "bold")
+        if error:
+            self.line(error, "red" if report.status == "unusable" else "magenta")
         if report.status == "graded":
             self._print(self._score(report.score, report.max_score))
         elif report.status == "ungraded":
@@ -193,9 +195,17 @@ class _Page:
         for student, each in sorted(scores.items()):
             # What is open may still become anything: a sum without it would look like a mark.
             total = None if None in each.values() else sum(score for score in each.values() if score is not None)
-            cells = [student, *(points(each[name]) if name in each else "" for name in assignments), points(total)]
+            missing = self.sign("skipped")
+            cells = [student, *(points(each[name]) if name in each else missing for name in assignments), points(total)]
             table.add_row(*(self.text(cell) for cell in cells))
         self._print(table)
+        told = []
+        if any(None in each.values() for each in scores.values()):
+            told.append(self.say(N_("?: no score yet, a human looks at it")))
+        if any(len(each) < len(assignments) for each in scores.values()):
+            told.append(self.say(N_("{sign}: not handed in"), sign=self.sign("skipped")))
+        if told:
+            self.line("; ".join(told))
 
     def summary(self, rows: Sequence[ClassRow]) -> None:
         scores = [row.report.score for row in rows if row.report.score is not None]

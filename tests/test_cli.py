@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,24 +17,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from autograder import __version__
 from autograder.catalogue import Answer
 from autograder.cli import main
-from autograder.course import Course
+from autograder.course import Course, suite_hash
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
 from autograder.grading import Graded
 from autograder.mend import mend, released_notebook
 from autograder.messages import Message, message
+from autograder.nbgrader.plugins import CsvExport, JsonExport
 from autograder.report import CheckReport, ExerciseReport, GradeReport
 from autograder.submissions import submissions
 from autograder.verify import ExerciseProof, Line, Proof
 
-from .conftest import REPOSITORY
+from .conftest import REPOSITORY, code, notebook
 
 REPAIRS: tuple[Message, ...] = ()
-"""Of every submission."""
+DOUBTS: tuple[Message, ...] = ()
+"""Of every submission, as the repairs are."""
 
 SCORES = {"full": 4.0, "half": 2.0, "fault": None, "bad": None}
 
@@ -50,6 +55,7 @@ def graded(path: Path, assignment: str | None, seed: int) -> GradeReport:
         score=score,
         max_score=4.0,
         repairs=REPAIRS,
+        doubts=DOUBTS,
         seed=seed,
         suite_hash="ab",
         confinement="none",
@@ -62,6 +68,7 @@ class StandIn:
     """Looks like `autograder.grading.Grader`, and grades by names."""
 
     opened: list[tuple[str, int]]
+    home: Path
     raises: BaseException | None = None
 
     def __init__(self, course: Course, required: str, workers: int = 1, follow: bool = True) -> None:
@@ -80,8 +87,9 @@ class StandIn:
 
     def grade_many(self, paths: Sequence[Path], assignment: str, seed: int) -> Iterator[Graded]:
         mended = mend(released_notebook(self.course, assignment), self.course, assignment)
+        suite = suite_hash(self.course, assignment)
         for path in paths:
-            report = graded(path, assignment, seed)
+            report = msgspec.structs.replace(graded(path, assignment, seed), suite_hash=suite)
             yield Graded(report, None if report.status == "unusable" else mended)
 
 
@@ -91,8 +99,10 @@ def grader(monkeypatch: pytest.MonkeyPatch, course_folder: Path) -> type[StandIn
 
     class Fresh(StandIn):
         opened: list[tuple[str, int]] = []  # noqa: RUF012 - one for each test
+        home = course_folder
 
     monkeypatch.setattr("autograder.grading.Grader", Fresh)
+    monkeypatch.setattr("autograder._commands._all_unusable", lambda *_: None)  # nothing lies where the names lead
     monkeypatch.chdir(course_folder)
     return Fresh
 
@@ -105,6 +115,29 @@ def submitted(course_folder: Path, one_alembic: None) -> Path:
         path.parent.mkdir(parents=True)
         path.write_text("{}")
     return course_folder / "submitted"
+
+
+@pytest.fixture
+def two_lessons(grader: type[StandIn], submitted: Path, course_folder: Path) -> Path:
+    """The course with a second lesson, which the first two students have handed in; returns the submissions."""
+    with (course_folder / "course.yml").open("a") as rules:
+        rules.write("  masking:\n    title: Masking\n    minutes: 30\n    exercises:\n      mask:\n")
+    for path, text in (
+        ("source/masking/masking.ipynb", json.dumps(notebook(*MASK))),
+        ("tests/hidden/masking/test_mask.py", "def test_value(student): ...\n"),
+    ):
+        (course_folder / path).parent.mkdir()
+        (course_folder / path).write_text(text)
+    for student in ("ada-full", "bob-half"):
+        (submitted / student / "masking").mkdir()
+        (submitted / student / "masking" / "masking.ipynb").write_text("{}")
+    return submitted
+
+
+MASK = (
+    code("def mask():\n    ### BEGIN SOLUTION\n    ### END SOLUTION", grade_id="mask", solution=True),
+    code("mask()", grade_id="test_mask", grade=True, locked=True, solution=False, points=4),
+)
 
 
 @pytest.mark.parametrize(
@@ -283,6 +316,161 @@ def test_what_was_repaired_alike_is_said_once(
     said = " ".join(capsys.readouterr().out.split())
     assert "repaired, ada-full, bob-half, carl-bad, dora-fault: put back a cell" in said
     assert said.count("put back a cell") == 1
+
+
+def outcome(capsys: pytest.CaptureFixture[str]) -> str:
+    """What a class run printed on stdout, on one line."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_the_outcome_of_several_lessons_says_which(
+    two_lessons: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.test_cli.REPAIRS", (message("put back a cell"),))
+    monkeypatch.setattr("tests.test_cli.DOUBTS", (message("may have called it"),))
+    main(["grade"])
+    said = outcome(capsys)
+    assert "repaired, ada-full, bob-half, carl-bad, dora-fault, attention: put back a cell" in said
+    assert "repaired, ada-full, bob-half, masking: put back a cell" in said
+    assert "for a human, dora-fault, attention: no good" in said
+    assert "for a human, bob-half, masking: may have called it" in said
+    main(["grade", "masking"])
+    said = outcome(capsys)
+    assert "for a human, bob-half: may have called it" in said and "repaired, ada-full, bob-half: put" in said
+
+
+def test_what_an_instructor_should_read_is_exported_and_outlasts_an_unchanged_run(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.test_cli.DOUBTS", (message("may have called it"), message("=1+1 is odd")))
+        main(["grade"])
+    for _ in range(2):
+        capsys.readouterr()
+        main(["export"])
+        found = {row["student_id"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+        assert found["bob-half"]["to_read"] == "may have called it;' =1+1 is odd"
+        main(["export", "--format", "json"])
+        told = {row["student_id"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+        assert told["bob-half"]["to_read"] == ["may have called it", "=1+1 is odd"]
+        doubled = next(one for one in told["bob-half"]["exercises"] if one["name"] == "test_double")
+        assert (doubled["score"], doubled["needs_human"]) == (2, False)  # it costs nothing
+        main(["grade"])
+        assert "for a human, bob-half: may have called it" in outcome(capsys)
+    main(["grade", "--force"])
+    capsys.readouterr()
+    main(["export"])
+    assert "may have called it" not in capsys.readouterr().out
+
+
+def test_the_summary_counts_apart_what_could_not_be_graded(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["grade"])
+    assert "graded 2, 2 could not be, in " in outcome(capsys)
+    main(["grade", "--student", "ada-full"])
+    assert "nothing has changed since this one was graded; --force grades it again" in outcome(capsys)
+    main(["grade", "--student", "ada-full", "--student", "bob-half"])
+    assert "nothing has changed since these 2 were graded; --force grades them again" in outcome(capsys)
+    main(["grade"])
+    assert "graded none, 2 could not be (2 more are unchanged), in " in outcome(capsys)
+
+
+def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
+    two_lessons: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (two_lessons / "bob-half" / "masking" / "masking.ipynb").unlink()
+    (two_lessons / "bob-half" / "masking").rmdir()
+    main(["grade"])
+    printed = capsys.readouterr()
+    told = "no folder masking/ in: bob-half, carl-bad, dora-fault"
+    assert told in printed.err
+    assert told in printed.out[printed.out.index("All of them") :]
+    [row] = [line.split() for line in printed.out.splitlines() if line.startswith("bob-half") and "s " not in line][-1:]
+    assert row == ["bob-half", "2", "–", "2"]
+    assert "?: no score yet, a human looks at it; –: not handed in" in printed.out
+
+
+def test_what_was_handed_in_and_not_looked_at_is_told(two_lessons: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (two_lessons / "bob-half" / "msking").mkdir()
+    (two_lessons / "bob-half" / "attention" / "attention-copy.ipynb").write_text("{}")
+    main(["grade"])
+    said = outcome(capsys)
+    assert "not looked at, bob-half: the folder msking/, which is no assignment's name" in said
+    assert "not looked at, bob-half, attention: attention-copy.ipynb, beside attention.ipynb" in said
+    assert said.count("not looked at") == 2
+    main(["grade", "attention"])  # of the other lesson, and of no other folder
+    assert "masking" not in outcome(capsys)
+
+
+@pytest.mark.parametrize(("held", "said"), [
+    (["multihead.py", "notes.txt"], "the folder holds multihead.py, notes.txt and no notebook"),
+    (["a.ipynb", "b.ipynb"], "the folder holds a.ipynb, b.ipynb and no attention.ipynb"),
+    (list("abcdef"), "the folder holds a, b, c, 3 more and no notebook"),
+    ([], "the folder is empty"),
+])  # fmt: skip
+def test_a_folder_without_a_notebook_says_what_it_holds(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], held: list[str], said: str
+) -> None:
+    folder = submitted / "carl-bad" / "attention"
+    (folder / "attention.ipynb").unlink()
+    for name in held:
+        (folder / name).touch()
+    main(["grade"])
+    assert f"for a human, carl-bad: {said}" in outcome(capsys)
+
+
+def test_a_notebook_of_another_lesson_says_whose_it_is(two_lessons: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (two_lessons / "carl-bad" / "attention" / "attention.ipynb").write_text(json.dumps(notebook(*MASK)))
+    main(["grade"])
+    said = outcome(capsys)
+    assert "for a human, carl-bad, attention: attention.ipynb is a notebook of masking, not of attention" in said
+
+
+def test_pages_can_be_released_as_nbgraders_can(
+    grader: type[StandIn], submitted: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handed_in = submitted / "ada-full" / "attention"
+    (handed_in / "timestamp.txt").write_text("2026-12-01 12:00:00 UTC")
+    (handed_in / "submission_secret.txt").write_text("0f")
+    main(["grade"])
+    main(["feedback"])
+    folder = course_folder / "feedback" / "ada-full" / "attention"
+    assert {path.name for path in folder.iterdir()} == {"attention.html", "timestamp.txt", "submission_secret.txt"}
+    assert (folder / "submission_secret.txt").read_text() == "0f"
+    (handed_in / "submission_secret.txt").unlink()  # another submission, put in by hand
+    main(["grade", "--force"])
+    main(["feedback"])
+    assert {path.name for path in folder.iterdir()} == {"attention.html", "timestamp.txt"}
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_opened(
+    grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "elsewhere")  # root may write anywhere
+    assert main(["grade", "--into", "elsewhere"]) == 2
+    assert capsys.readouterr().err == "autograder: the folder elsewhere can't be written; name another with --into.\n"
+    assert grader.opened == []
+
+
+@pytest.mark.parametrize("options", [[], ["--assignment", "attention"]])
+def test_check_looks_at_its_files_before_it_warms_up(
+    grader: type[StandIn], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(grader.home)
+    monkeypatch.setattr("autograder.grading.Grader", grader)
+    Path("other.ipynb").write_text(json.dumps(notebook(code("1"))))
+    assert main(["check", "nosuch.ipynb", *options]) == 2
+    assert capsys.readouterr().out == "nosuch.ipynb does not exist.\n"
+    assert main(["check", "nosuch.ipynb", "other.ipynb", "--json", *options]) == 2
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["error"], first["status"], first["score"]) == ("nosuch.ipynb does not exist.", "unusable", None)
+    assert first["max_score"] == (6 if options else 0) and "holds none of" in second["error"]
+    assert grader.opened == []
+    Path("right.ipynb").write_text(json.dumps(notebook(*MASK[:0], code("def double(x): ...", grade_id="double"))))
+    assert main(["check", "right.ipynb", "nosuch.ipynb", *options]) == 1
+    assert len(grader.opened) == 1
 
 
 def test_grade_without_submissions_says_where_it_looked(
@@ -474,3 +662,36 @@ def test_doctor_prints_the_diagnosis_line_by_line(
     monkeypatch.setitem(sys.modules, "autograder.doctor", fake)  # type: ignore[arg-type]
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out == "tier C\nno Landlock here\n"
+
+
+def test_doctor_tells_of_a_broken_course(
+    course_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    diagnosis = types.SimpleNamespace(lines=lambda: iter(["tier C"]))
+    fake = types.SimpleNamespace(diagnose=lambda: diagnosis)
+    monkeypatch.setitem(sys.modules, "autograder.doctor", fake)  # type: ignore[arg-type]
+    monkeypatch.chdir(course_folder)
+    assert main(["doctor"]) == 0
+    (course_folder / "course.yml").write_text("titel: A course\n")
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.startswith("tier C\ntier C\nThe course can't be used: ")
+    monkeypatch.chdir(tmp_path.anchor)  # outside of any course there is none to tell of
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out == "tier C\n"
+
+
+@pytest.mark.parametrize("tier", ["Z", "A B"])
+def test_the_bank_is_run_in_a_tier_that_exists(tier: str) -> None:
+    done = subprocess.run(
+        ["make", "-n", "redteam", f"TIER={tier}"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and f"TIER is A or B, and not {tier}" in done.stderr
+    assert subprocess.run(["make", "-n", "redteam", "TIER=B"], cwd=REPOSITORY, capture_output=True).returncode == 0
+
+
+def test_what_the_readme_s_commands_write_is_ignored_by_git() -> None:
+    ignored = (REPOSITORY / ".gitignore").read_text().splitlines()
+    written = set(re.findall(r"--to (\S+)", (REPOSITORY / "README.md").read_text()))
+    written |= {CsvExport.default, JsonExport.default}
+    assert "marks.csv" in written
+    assert [name for name in written if f"/{name}" not in ignored] == []

@@ -118,7 +118,7 @@ def test_where_everything_is_graded_the_table_agrees_with_nbgraders(gradebook: G
     with (tmp_path / "stock.csv").open() as file:
         stock = list(csv.DictReader(file))
     ours = [*table(gradebook, ["amara", "fay"]).values()]
-    assert list(ours[0]) == [*stock[0], "status"] == list(COLUMNS)
+    assert list(ours[0]) == [*stock[0], "status", "to_read"] == list(COLUMNS)
     for name in set(stock[0]) - {"duedate", "timestamp"}:
         if name.endswith(("score", "penalty")):
             assert [float(line[name]) for line in ours] == pytest.approx([float(line[name]) for line in stock]), name

@@ -135,8 +135,8 @@ def test_what_could_hide_a_finished_function_is_for_a_person_to_read_and_costs_n
     report = graded(answered(**{ATTENTION: attention("import sys\nsys._getframe()\n" + GOOD_BODY)}))
     assert exercise(report).score == 16
     [doubt] = [doubt.render() for doubt in report.doubts]
-    assert doubt.startswith(f"nothing was taken off, but a person should read the answer to {ATTENTION}: a call of a")
-    assert doubt.endswith("could be hidden by sys._getframe (line 5)")
+    assert doubt.startswith(f"nothing was taken off, but a person should read the answer to {ATTENTION}: it may call")
+    assert doubt.endswith("by way of sys._getframe (line 5)")
     assert graded(answered(**{ATTENTION: GOOD})).doubts == ()
 
 

@@ -151,7 +151,7 @@ def test_a_bar_is_full_only_with_all_points() -> None:
 
 def test_an_unusable_notebook_says_why_and_nothing_else() -> None:
     one = report(status="unusable", score=None, assignment=None, error=message("n.ipynb is empty."))
-    assert page(one) == "n.ipynb\nn.ipynb is empty.\n"
+    assert page(one) == "n.ipynb is empty.\n"
 
 
 def test_a_fault_of_ours_is_no_zero() -> None:
@@ -242,9 +242,16 @@ def test_several_assignments_are_added_up_for_each_student() -> None:
     show_totals({"Bob": {"masking": 3.5, "loss": None}, "Ada": {"attention": 20.0, "masking": 2.5}}, on)
     assert [line.split() for line in printed(on).splitlines()] == [
         ["student", "masking", "loss", "attention", "all"],
-        ["Ada", "2.5", "20", "22.5"],
-        ["Bob", "3.5", "?", "?"],
+        ["Ada", "2.5", "–", "20", "22.5"],
+        ["Bob", "3.5", "?", "–", "?"],
+        ["?:", "no", "score", "yet,", "a", "human", "looks", "at", "it;", "–:", "not", "handed", "in"],
     ]
+
+
+def test_totals_explain_no_sign_that_does_not_stand_there() -> None:
+    on = console()
+    show_totals({"Ada": {"attention": 20.0, "masking": 2.5}}, on)
+    assert len(printed(on).splitlines()) == 2
 
 
 def test_an_ungraded_submission_does_not_lower_the_mean() -> None:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from autograder.worker.watch import KERNELS
 
+GENERIC = ("attention",)
+"""Last parts that stand for a finished article under its full name alone."""
+
 
 class Articles:
     """The forbidden names; private builtins such as ``torch._C._nn.…`` share the last part."""
@@ -17,7 +20,8 @@ class Articles:
         kernels = {KERNELS[stem]: name for stem, name in self._stems.items() if stem in KERNELS}
         if "scaled_dot_product_attention" in self._stems:
             kernels["sfdp_pattern"] = self._stems["scaled_dot_product_attention"]  # the patterns of torch's compiler
-        self._starts = self._stems | kernels
+        self._starts = {stem: name for stem, name in self._stems.items() if stem not in GENERIC} | kernels
+        self._full = [name for stem, name in self._stems.items() if stem in GENERIC]
         self._known: dict[str, str | None] = {}
 
     def match(self, dotted: str) -> str | None:
@@ -25,7 +29,9 @@ class Articles:
         if dotted not in self._known:
             root, *parts = dotted.split(".")
             parts = parts if root in self.roots else []
-            self._known[dotted] = next((name for part in parts if (name := self.match_part(part))), None)
+            found = (name for part in parts if (name := self.match_part(part)))
+            full = (name for name in self._full if f"{dotted}.".startswith(f"{name}."))
+            self._known[dotted] = next(found, None) or next(full, None)
         return self._known[dotted]
 
     def match_part(self, part: str) -> str | None:

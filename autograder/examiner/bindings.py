@@ -25,6 +25,7 @@ MAX_KEPT_CHARACTERS = 8_000
 
 _NAMESPACES = ("globals", "locals", "vars")
 _RUNNERS = ("exec", "eval")
+_UNKNOWN = ast.Constant(None)
 
 
 class Bound(NamedTuple):
@@ -46,6 +47,8 @@ class Scope:
 
     names: dict[str, list[tuple[Binding, Scope | None]]]
     outer: Scope | None
+    given: frozenset[str] = frozenset()
+    """Those whose value is given from outside: of a parameter the default is known alone."""
 
     def find(self, name: str) -> Scope | None:
         """The scope of this or of the functions around that has the name; none where it is the notebook's."""
@@ -63,12 +66,14 @@ class Cell(NamedTuple):
         bound: all that they bind.
         modules: the names of modules that it imports, or has as texts.
         attributes: the attributes that it names, of whatever.
+        loaders: by what it gets at modules that no constant names.
     """
 
     body: Sequence[ast.stmt]
     bound: Sequence[Bound]
     modules: frozenset[str]
     attributes: frozenset[str]
+    loaders: frozenset[str]
 
 
 def read(source: str) -> Cell:
@@ -80,7 +85,8 @@ def _read(source: str) -> Cell:
     body = statements(source)
     nodes = [node for statement in body for node in ast.walk(statement)]
     attributes = frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
-    return Cell(body, [*_with_globals(bindings(body))], frozenset(_modules(nodes)), attributes)
+    bound = [*_with_globals(bindings(body))]
+    return Cell(body, bound, frozenset(_modules(nodes)), attributes, frozenset(_loaders(nodes)))
 
 
 def _modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -92,6 +98,42 @@ def _modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield module
             case ast.Constant(value=str(text)) if "." in text[:40] and text[:40].replace(".", "").isidentifier():
                 yield text[:40]
+
+
+def _loaders(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """A module may be asked for ``modules()``; it is `sys.modules` that is read without a call."""
+    importers = {"__import__", "import_module", "resolve_name"}
+    called = set()
+    for node in nodes:
+        match node:
+            case ast.ImportFrom(module="importlib" | "pkgutil" | "sys"):
+                importers |= {one.asname for one in node.names if one.asname and one.name in importers}
+                if any(one.name == "modules" for one in node.names):
+                    yield "sys.modules"
+            case ast.Call():
+                called.add(id(node.func))
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr="modules", value=on) if id(node) not in called and last_name(on) != "self":
+                yield "sys.modules"
+            case ast.Call(args=[one, *_]) if last_name(node.func) in importers and constant_text(one) is None:
+                yield "importlib.import_module"
+
+
+def own_names(cells: Iterable[Cell]) -> Iterator[str]:
+    """What the notebook defines itself, under which an attribute of something unknown may be known."""
+    for node in (sub for cell in cells for statement in cell.body for sub in ast.walk(statement)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.keyword() | ast.arg():
+                yield node.arg or ""
+            case ast.Dict():
+                yield from (text for key in node.keys if key and (text := constant_text(key)))
 
 
 _read_once = lru_cache(MAX_KEPT)(_read)
@@ -147,7 +189,8 @@ def scope_of(node: ast.AST, outer: Scope | None) -> Scope | None:
         return Scope({name: [(part.iter, outer)] for part in node.generators for name in stored(part.target)}, outer)
     if not isinstance(node, Function):
         return outer
-    inner = Scope(dict(_parameters(node.args, outer)), outer)
+    parameters = dict(_parameters(node.args, outer))
+    inner = Scope(parameters, outer, frozenset(parameters))
     if not isinstance(node, ast.Lambda):
         elsewhere = set(_declared(node.body))
         for bound in bindings(node.body):
@@ -220,6 +263,17 @@ def _bound_by(statement: ast.stmt, how: str) -> Iterator[Bound]:
             for sub in ast.walk(child):
                 if isinstance(sub, ast.NamedExpr):
                     yield Bound(sub.target.id, sub.value, how)
+        elif isinstance(child, ast.ExceptHandler) and child.name:
+            yield Bound(child.name, _UNKNOWN, "may_set")
+        elif isinstance(child, ast.match_case):
+            yield from (Bound(name, _UNKNOWN, "may_set") for name in _captured(child.pattern))
+
+
+def _captured(pattern: ast.AST) -> Iterator[str]:
+    for sub in ast.walk(pattern):
+        name = getattr(sub, "rest", None) if isinstance(sub, ast.MatchMapping) else getattr(sub, "name", None)
+        if isinstance(sub, ast.MatchMapping | ast.MatchAs | ast.MatchStar) and name:
+            yield name
 
 
 def _assigned(target: ast.AST, value: ast.expr, how: str) -> Iterator[Bound]:

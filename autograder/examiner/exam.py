@@ -101,12 +101,12 @@ def _notes(job: Job, session: Session) -> tuple[Message, ...]:
 
 
 def _doubt(exercise: str, hidings: Sequence[Hiding]) -> Message:
-    """By what an answer could hide a call of a finished function: the watch is in its process, and can be deceived."""
+    """By what an answer could call a finished function unseen: the watch is in its process, and can be deceived."""
     told = [what if line is None else f"{what} (line {line})" for what, line in hidings[:MAX_HIDINGS]]
     more = [f"{len(hidings) - MAX_HIDINGS} more"] if len(hidings) > MAX_HIDINGS else []
     said = N_(
-        "nothing was taken off, but a person should read the answer to {exercise}: a call of a finished function could "
-        "be hidden by {what}"
+        "nothing was taken off, but a person should read the answer to {exercise}: it may call a finished function, by "
+        "way of {what}"
     )
     return message(said, exercise=exercise, what=", ".join(told + more))
 

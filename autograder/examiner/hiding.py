@@ -10,12 +10,24 @@ Hiding = tuple[str, int | None]
 """What is used, and the line of the answer that leads to it; None where it stands beside the answer."""
 
 MODULES = (
-    *("autograder", "ctypes", "gc", "inspect", "dis", "marshal", "pickle", "code", "codeop", "runpy"),
+    *("autograder", "ctypes", "dis", "marshal", "pickle", "code", "codeop", "runpy"),
+    *(
+        "gc.get_objects",
+        "gc.get_referrers",
+        "gc.get_referents",
+        "inspect.currentframe",
+        "inspect.stack",
+        "inspect.trace",
+    ),
+    *("inspect.getinnerframes", "inspect.getouterframes", "inspect.getclosurevars", "inspect.getmembers"),
     *("sys._getframe", "sys._current_frames", "sys.modules", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
     *("types.CodeType", "types.FunctionType", "importlib.reload", "importlib.util", "importlib.machinery"),
     *("torch._C", "torch.library", "torch.overrides", "torch.utils._python_dispatch", "torch._inductor"),
     *("builtins.get_ipython", "builtins.open", "IPython"),
 )
+PASSED_AROUND = ("gc", "inspect", "sys", "builtins", "importlib")
+"""The modules that are innocent where one constant name is taken from them."""
+
 ATTRIBUTES = frozenset(
     (
         *("__code__", "__globals__", "__closure__", "__builtins__", "__subclasses__", "__reduce_ex__"),
@@ -36,6 +48,8 @@ class Hidings:
 
     def __init__(self) -> None:
         self._found: dict[str, int | None] = {}
+        self._read_at: set[int | None] = set()
+        self._covered: set[str] = set()
 
     def __iter__(self) -> Iterator[Hiding]:
         return iter(self._found.items())
@@ -48,22 +62,32 @@ class Hidings:
         """A dotted name is used; the built-in functions that run texts are innocent where they are called."""
         for module in MODULES:
             if dotted == module or dotted.startswith(module + "."):
-                self.add(module, line)
+                if line is not None and line in self._read_at:  # what was read of it is told
+                    self._covered.add(module)
+                else:
+                    self.add(module, line)
         if not called and dotted.removeprefix("builtins.") in PASSED_ON and dotted.startswith("builtins."):
+            self.add(dotted, line)
+
+    def see_passed_on(self, dotted: str, line: int | None) -> None:
+        """Something is passed on as it is."""
+        if dotted in PASSED_AROUND:
             self.add(dotted, line)
 
     def see_attribute(self, attribute: str, line: int | None) -> None:
         """An attribute is read, of whatever."""
-        if attribute in ATTRIBUTES:
+        if attribute in ATTRIBUTES and line not in self._read_at:
+            self._read_at.add(line)
             self.add(attribute, line)
 
     def see_beside(self, cell: Cell) -> None:
         """Any cell, which the answer may not reach."""
         for what in _beside(cell):
-            if not any(seen.rpartition(".")[2] == what for seen in self._found):
+            if not any(seen.rpartition(".")[2] == what.rpartition(".")[2] for seen in (*self._found, *self._covered)):
                 self.add(what, None)
 
 
 def _beside(cell: Cell) -> Iterator[str]:
     yield from sorted({root for name in cell.modules if (root := name.partition(".")[0]) in ANYWHERE})
     yield from sorted(cell.attributes & ANYWHERE_BY_NAME)
+    yield from sorted(cell.loaders)

@@ -42,10 +42,19 @@ _PURE: dict[str, Callable[..., Any]] = {
 
 
 class Meaning(NamedTuple):
-    """What an expression may stand for; a container stands for all that is in it."""
+    """What an expression may stand for; a container stands for all that is in it.
+
+    It is ``sure`` where it can't stand for anything else.
+    """
 
     names: tuple[str, ...] = ()
     values: tuple[Any, ...] = ()
+    sure: bool = True
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return not self.names and not self.values
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -61,11 +70,15 @@ _NO_BOUND = ast.Constant(None)
 class Meanings:
     """Knows what the names of a notebook stand for when all its cells have run, and finds what expressions do.
 
-    ``given_up`` tells whether something was more than it follows; what it says of that is incomplete.
+    Attributes:
+        cut: the expressions, by their identity, of which more could be said than is followed.
+        cut_names: the names of the notebook of which that is so.
     """
 
     def __init__(self, bound: Sequence[Bound]) -> None:
-        self.given_up = False
+        self.cut: set[int] = set()
+        self.cut_names: set[str] = set()
+        self._cutting = False  # whether what is looked at now is cut
         self._names: dict[str, Meaning] = {}
         self._attributes: dict[tuple[str, str], Meaning] = {}
         self._known: dict[int, Meaning] = {}  # by expression, all of which live as long as the cells' statements
@@ -79,16 +92,18 @@ class Meanings:
     def _bind(self, one: Bound) -> None:
         if one.how == "called":
             return
+        self._cutting = False
         meaning = self._of_binding(one.to, None)
         if one.how == "changes" and one.attribute is not None:
             key = (one.name, one.attribute)
             self._attributes[key] = self._any([self._attributes.get(key, NOTHING), meaning])
-        elif one.how == "sets" and one.name != STAR:
-            self._names[one.name] = meaning
-        elif meaning != NOTHING:
-            self._names[one.name] = self._any([self._names.get(one.name, NOTHING), meaning])
-        else:
-            self._names.setdefault(one.name, NOTHING)
+        elif (one.how == "sets" and one.name != STAR) or one.name not in self._names:
+            self._names[one.name] = meaning._replace(sure=meaning.sure and one.how == "sets")
+            self.cut_names.discard(one.name)
+        elif not meaning.empty or self._names[one.name].sure:
+            self._names[one.name] = self._any([self._names[one.name], meaning])
+        if self._cutting:
+            self.cut_names.add(one.name)
 
     def of(self, node: ast.AST | None, scope: Scope | None) -> Meaning:
         """What an expression in a scope may stand for."""
@@ -99,14 +114,19 @@ class Meanings:
             return known
         self._steps += 1
         if self._depth > MAX_DEPTH or self._steps > MAX_STEPS:
-            self.given_up = True
+            self._cutting = True
+            self.cut.add(id(node))
             self._known[id(node)] = NOTHING
             return NOTHING
         self._depth += 1
+        around, self._cutting = self._cutting, False
         try:
             self._known[id(node)] = found = self._look(node, scope)
         finally:
             self._depth -= 1
+            if self._cutting:
+                self.cut.add(id(node))
+            self._cutting |= around
         return found
 
     def of_name(self, name: str, scope: Scope | None) -> Meaning:
@@ -117,6 +137,7 @@ class Meanings:
         if name in self._names:
             return self._names[name]
         builtin = [f"builtins.{name}"] if hasattr(builtins, name) or name == "get_ipython" else []
+        self._cutting |= STAR in self.cut_names
         return self._names_of([*builtin, *(f"{star}.{name}" for star in self._names.get(STAR, NOTHING).names)])
 
     def parsed(self, text: str) -> list[ast.stmt]:
@@ -133,10 +154,14 @@ class Meanings:
         key = (scope, name)
         if key not in self._locals:
             self._locals[key] = NOTHING
+            sure = name not in scope.given
             for to, where in scope.names[name]:
                 found = self._of_binding(to, where)
-                if found != NOTHING and found != self._locals[key]:
-                    self._locals[key] = self._any([self._locals[key], found])
+                sure = sure and not found.empty
+                if not found.empty and found != self._locals[key]:
+                    before = [] if self._locals[key].empty else [self._locals[key]]
+                    self._locals[key] = self._any([*before, found])
+            self._locals[key] = self._locals[key]._replace(sure=sure and self._locals[key].sure)
         return self._locals[key]
 
     def _look(self, node: ast.AST, scope: Scope | None) -> Meaning:
@@ -160,7 +185,7 @@ class Meanings:
             case ast.List() | ast.Tuple() | ast.Set():
                 return self._of_items([self.of(one, scope) for one in node.elts])
             case ast.Dict():
-                return self._any(self.of(one, scope) for one in (*node.keys, *node.values))
+                return self._any(self.of(one, scope) for one in (*node.keys, *node.values))._replace(sure=False)
             case ast.ListComp() | ast.GeneratorExp():
                 return NOTHING
             case ast.BinOp() if type(node.op) in _OPERATORS:
@@ -181,13 +206,12 @@ class Meanings:
         attributes.reverse()
         if any(attribute in TELLING for attribute in attributes):
             return NOTHING
-        names = self.of(node, scope).names
-        own: tuple[str, ...] = ()
+        base, own = self.of(node, scope), NOTHING
         if isinstance(node, ast.Name):
-            own = self._attributes.get((node.id, attributes[0]), NOTHING).names
+            own = self._attributes.get((node.id, attributes[0]), NOTHING)
         plain = [one for one in attributes[:MAX_PARTS] if one != "__dict__"]
-        starts = [*((name, plain) for name in names), *((name, plain[1:]) for name in own)]
-        return self._names_of(".".join([name, *rest]) for name, rest in starts)
+        starts = [*((name, plain) for name in base.names), *((name, plain[1:]) for name in own.names)]
+        return self._names_of((".".join([name, *rest]) for name, rest in starts), base.sure and not own.names)
 
     def _of_key(self, node: ast.AST, scope: Scope | None) -> Meaning:
         if isinstance(node, ast.Slice):
@@ -197,14 +221,14 @@ class Meanings:
 
     def _of_subscript(self, base: Meaning, key: Meaning, scope: Scope | None) -> Meaning:
         """An item of a container, of a text, or of a module's or the notebook's namespace."""
-        names = list(base.names)
+        names = [] if base.sure and key.texts else list(base.names)  # where it is a namespace, it is that item of it
         for name, text in product(base.names, key.texts):
             if name == NAMESPACE:
                 names += self.of_name(text, scope).names
             else:
                 names.append(text if name == "sys.modules" else f"{name}.{text}")
         items = self._results(lambda value, item: value[item], [base.values, key.values])
-        return self._names_of(names)._replace(values=items or _items(base.values))
+        return self._names_of(names, base.sure and key.sure)._replace(values=items or _items(base.values))
 
     def _of_call(self, node: ast.Call, scope: Scope | None) -> Meaning:
         function = self.of(node.func, scope)
@@ -216,13 +240,13 @@ class Meanings:
             if name in IMPORTERS:
                 found.append(self._names_of(_imported(name, arguments)))
             elif name == "builtins.getattr" and len(arguments) >= 2:
-                found.append(self._joined(first.names, arguments[1].texts))
+                found.append(self._joined(first, arguments[1].texts))
             elif name in ("builtins.globals", "builtins.locals", "builtins.vars"):
-                found.append(Meaning(first.names if arguments else (NAMESPACE,)))
+                found.append(Meaning(first.names if arguments else (NAMESPACE,), (), first.sure))
             elif name in PICKERS:
-                found.append(Meaning(tuple(f"{name}({text})" for text in first.texts)))
+                found.append(Meaning(tuple(f"{name}({text})" for text in first.texts), (), first.sure))
             elif picker in PICKERS:
-                found.append(self._joined(first.names, [name[len(picker) + 1 : -1]]))
+                found.append(self._joined(first, [name[len(picker) + 1 : -1]]))
             elif name == "functools.partial":
                 found.append(first)
             elif name == "builtins.eval":
@@ -231,7 +255,8 @@ class Meanings:
                 found.append(self._computed(_PURE[name], node.args, scope))
         if isinstance(node.func, ast.Attribute):
             found.append(self._of_method(node, node.func, arguments, scope))
-        return self._any(found)
+        result = self._any([one for one in found if not one.empty])
+        return result._replace(sure=result.sure and function.sure and len(function.names) <= 1)
 
     def _of_method(
         self, node: ast.Call, function: ast.Attribute, arguments: Sequence[Meaning], scope: Scope | None
@@ -240,7 +265,7 @@ class Meanings:
         if function.attr in LOOK_UPS and arguments:
             return self._of_subscript(on, arguments[0], scope)
         if function.attr in ("__getattribute__", "__getattr__") and arguments:
-            return self._joined((on if len(arguments) == 1 else arguments[0]).names, arguments[-1].texts)
+            return self._joined(on if len(arguments) == 1 else arguments[0], arguments[-1].texts)
         if function.attr in _TEXT_METHODS and on.values:
             names = tuple(one.arg or "" for one in node.keywords)
             given = [function.value, *node.args, *(one.value for one in node.keywords)]
@@ -257,18 +282,20 @@ class Meanings:
         body = self.parsed(text)
         return self.of(body[0].value, scope) if len(body) == 1 and isinstance(body[0], ast.Expr) else NOTHING
 
-    def _joined(self, names: Iterable[str], texts: Iterable[str]) -> Meaning:
-        return self._names_of(f"{name}.{text}" for name, text in product(names, texts))
+    def _joined(self, base: Meaning, texts: Iterable[str]) -> Meaning:
+        return self._names_of((f"{name}.{text}" for name, text in product(base.names, texts)), base.sure)
 
     def _of_items(self, items: Sequence[Meaning]) -> Meaning:
         """A literal container: its one constant value, if it has that, and the names inside."""
         together = self._any(items)
+        together = together._replace(sure=together.sure and not together.names)
         if len(items) <= MAX_LENGTH and items and all(len(item.values) == 1 for item in items):
             return together._replace(values=(tuple(item.values[0] for item in items),))
         return together
 
     def _computed(self, function: Callable[..., Any], nodes: Sequence[ast.AST], scope: Scope | None) -> Meaning:
-        return Meaning((), self._results(function, [self.of(node, scope).values for node in nodes]))
+        given = [self.of(node, scope) for node in nodes]
+        return Meaning((), self._results(function, [one.values for one in given]), all(one.sure for one in given))
 
     def _results(self, function: Callable[..., Any], arguments: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         """What a function makes of constants, for each of their alternatives; nothing where one is not constant."""
@@ -291,20 +318,22 @@ class Meanings:
     def _any(self, meanings: Iterable[Meaning]) -> Meaning:
         names: dict[str, None] = {}
         values: list[Any] = []
+        sure = True
         for meaning in meanings:
             names |= dict.fromkeys(meaning.names)
             values += [value for value in meaning.values if value not in values]
+            sure = sure and meaning.sure and not meaning.empty
             if len(names) > MAX_ALTERNATIVES:
-                self.given_up = True
+                self._cutting, sure = True, False
                 break
             if len(values) > MAX_ALTERNATIVES:  # then it is not a constant
-                return Meaning(tuple(names))
-        return Meaning(tuple(names)[:MAX_ALTERNATIVES], tuple(values))
+                return Meaning(tuple(names), (), False)
+        return Meaning(tuple(names)[:MAX_ALTERNATIVES], tuple(values), sure and not (names and values))
 
-    def _names_of(self, names: Iterable[str]) -> Meaning:
+    def _names_of(self, names: Iterable[str], sure: bool = True) -> Meaning:
         found = tuple(dict.fromkeys(map(_shortened, names)))
-        self.given_up |= len(found) > MAX_ALTERNATIVES
-        return Meaning(found[:MAX_ALTERNATIVES])
+        self._cutting |= len(found) > MAX_ALTERNATIVES
+        return Meaning(found[:MAX_ALTERNATIVES], (), sure and len(found) <= MAX_ALTERNATIVES)
 
 
 def _repeated(a: Any, b: Any) -> Any:

@@ -91,7 +91,7 @@ class SaveGrades(StockSaveAutoGrades):  # type: ignore[misc]
 
 
 class SaveDueDate(NbGraderPreprocessor):  # type: ignore[misc]
-    """Writes the due date of ``course.yml`` into the gradebook; where there is none, the gradebook's own stays."""
+    """Writes the due date of ``course.yml`` into the gradebook, or that there is none."""
 
     course_root = Unicode("", help="The folder of course.yml (default: the current one).").tag(config=True)
 
@@ -99,8 +99,7 @@ class SaveDueDate(NbGraderPreprocessor):  # type: ignore[misc]
         """Write one assignment's due date; the notebook stays as it is."""
         name = resources["nbgrader"]["assignment"]
         due = load_course(Path(self.course_root or ".").resolve()).assignment(name).due
-        if due is not None:
-            with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
-                gradebook.find_assignment(name).duedate = utils.parse_utc(due)
-                gradebook.db.commit()
+        with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
+            gradebook.find_assignment(name).duedate = None if due is None else utils.parse_utc(due)
+            gradebook.db.commit()
         return nb, resources

@@ -8,6 +8,7 @@ import inspect
 import linecache
 import sys
 import textwrap
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ KERNELS = {
     "scaled_dot_product_attention": "scaled_dot_product_",
     "MultiheadAttention": "native_multi_head_attention",
     "multi_head_attention_forward": "native_multi_head_attention",
+    "attention": "attention_23",
 }
 """What torch's own fused kernels for a finished article begin with, where that is not the article's name."""
 
@@ -56,6 +58,7 @@ ARTICLES = {
     ),
     "torch.ao.nn.quantizable.modules.activation.MultiheadAttention._forward_impl": "MultiheadAttention",
     "torch._higher_order_ops.flex_attention._math_attention_inner": "flex_attention",
+    "torch.onnx.ops._impl.attention_23._init_fn": "attention_23",
     "torch._decomp.decompositions._nll_loss_forward": "nll_loss",
     "torch._refs.nn.functional._nll_loss_nd": "nll_loss",
 }
@@ -63,6 +66,9 @@ ARTICLES = {
 
 SCRIPTED = "torch.nn.functional.multi_head_attention_forward"
 """The one of them that `torch.jit.script` compiles to nothing that is watched."""
+
+NAMESPACES = ("torch._ops.aten", "torch._ops.prim", "torch._ops.quantized", "torch._ops.onnx", "torch._ops.inductor")
+"""What the modules of torch's own operators begin with; those of others are named as their authors like."""
 
 Sighting = tuple[str, int | None]
 
@@ -224,6 +230,8 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.seen: list[Sighting] = []
         self._is_cell = is_cell
+        # What another cell left running goes on with its own work. A number of the system's is not given twice soon.
+        self._others = {one.native_id for one in threading.enumerate()} - {threading.get_native_id()}
         # Private builtins (`torch._scaled_dot_product_attention_math`, `torch.ops.aten…`) share the stem.
         last = {name.rpartition(".")[2]: name for name in names}
         self._stems = last | {KERNELS[stem]: name for stem, name in last.items() if stem in KERNELS}
@@ -240,7 +248,8 @@ class _Watch(TorchFunctionMode):
             self._note(name)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.note_call(str(getattr(func, "__name__", "")))
+        if _is_torchs(func):
+            self.note_call(str(getattr(func, "__name__", "")))
         return func(*args, **(kwargs or {}))
 
     def before_module(self, module: torch.nn.Module, args: Any) -> None:
@@ -249,7 +258,7 @@ class _Watch(TorchFunctionMode):
                 self._note(name)
 
     def _note(self, name: str) -> None:
-        if len(self.seen) < 10:
+        if len(self.seen) < 10 and threading.get_native_id() not in self._others:
             self.seen.append((name, self._line()))
 
     def _line(self) -> int | None:
@@ -261,6 +270,12 @@ class _Watch(TorchFunctionMode):
                 line = frame.f_lineno
             frame = frame.f_back  # type: ignore[assignment]
         return line
+
+
+def _is_torchs(function: Any) -> bool:
+    """Whether a function that torch has called is one of its own; a builtin may have no module."""
+    module = getattr(function, "__module__", None)
+    return not isinstance(module, str) or not module.startswith("torch._ops.") or module.startswith(NAMESPACES)
 
 
 def _resolve(name: str) -> Any:

@@ -14,7 +14,7 @@ import pytest
 
 from autograder.channel.proxy import ForbiddenCall
 from autograder.course import load_course
-from autograder.examiner.forbidden import MAX_CHARACTERS, TOO_LARGE, search
+from autograder.examiner.forbidden import MAX_CHARACTERS, TOO_LARGE, Found, search
 from autograder.examiner.hiding import Hiding
 from tests.courses import REPOSITORY
 
@@ -71,15 +71,11 @@ BODIES = {
     "local_module_by_import": "G = importlib.import_module('torch.nn.functional')\nreturn G.scaled_dot_product_attention(q, k, v)",
     "walrus": "return (f := F.scaled_dot_product_attention)(q, k, v)",
     "walrus_of_the_module": "return (G := F).scaled_dot_product_attention(q, k, v)",
-    "walrus_before": "if (G := F):\n    return G.scaled_dot_product_attention(q, k, v)",
     "lambda": "return (lambda *a: F.scaled_dot_product_attention(*a))(q, k, v)",
     "inner_function": "def inner():\n    return F.scaled_dot_product_attention(q, k, v)\nreturn inner()",
     "inner_function_with_outer_alias": "G = F\ndef inner():\n    return G.scaled_dot_product_attention(q, k, v)\nreturn inner()",
     "inner_argument_of_the_modules_name": "g = lambda F: F\nreturn F.scaled_dot_product_attention(q, k, v)",
-    "comprehension": "return [f(q, k, v) for f in [F.scaled_dot_product_attention]][0]",
-    "dict": "return {'f': F.scaled_dot_product_attention}['f'](q, k, v)",
     "with": "with torch.no_grad():\n    return F.scaled_dot_product_attention(q, k, v)",
-    "unreached_branch": "if False:\n    return F.scaled_dot_product_attention(q, k, v)",
     "partial": "import functools\nreturn functools.partial(F.scaled_dot_product_attention, q)(k, v)",
 }
 
@@ -108,33 +104,14 @@ REACHED = {
     "annotated": ["attend: object = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
     "chained_assignment": ["a = b = F.scaled_dot_product_attention", answer("return a(q, k, v)")],
     "walrus": ["print(attend := F.scaled_dot_product_attention)", answer("return attend(q, k, v)")],
-    "for": ["for attend in [F.scaled_dot_product_attention]:\n    pass", answer("return attend(q, k, v)")],
     "lambda": ["attend = lambda *a: F.scaled_dot_product_attention(*a)", answer("return attend(q, k, v)")],
     "answer_is_a_lambda": ["answer = lambda q, k, v: F.scaled_dot_product_attention(q, k, v)"],
     "answer_is_the_function": ["answer = F.scaled_dot_product_attention"],
     "answer_is_imported": ["from torch.nn.functional import scaled_dot_product_attention as answer"],
-    "answer_is_an_object": ["class A:\n    def __call__(self, q, k, v):\n        return F.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
     "answer_is_a_partial": ["import functools\nanswer = functools.partial(F.scaled_dot_product_attention, scale=1)"],
-    "class_attribute": ["class H:\n    attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
-    "attribute_set_later": ["class H: pass\nH.attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
-    "dict": ["fs = {'a': F.scaled_dot_product_attention}", answer("return fs['a'](q, k, v)")],
-    "dict_filled_later": ["fs = {}", "fs['a'] = F.scaled_dot_product_attention", answer("return fs['a'](q, k, v)")],
-    "list_filled_later": ["fs = []\nfs.append(F.scaled_dot_product_attention)", answer("return fs[0](q, k, v)")],
-    "list_extended": ["fs = [F.scaled_dot_product_attention]\nfs += [abs]", answer("return fs[0](q, k, v)")],
-    "default_argument": ["def answer(q, k, v, attend=F.scaled_dot_product_attention):\n    return attend(q, k, v)"],
-    "default_argument_named_like_the_module": ["def answer(q, k, F=F.scaled_dot_product_attention):\n    return F(q, k)"],
-    "decorator": [
-        "def instead(f):\n    return F.scaled_dot_product_attention",
-        "@instead\ndef answer(q, k, v):\n    return q",
-    ],
-    "global": ["def setup():\n    global attend\n    attend = F.scaled_dot_product_attention\nsetup()", answer("return attend(q, k, v)")],
-    "try": ["try:\n    from torch.nn.functional import scaled_dot_product_attention as attend\nexcept ImportError:\n    attend = None", answer("return attend(q, k, v)")],
-    "branch": ["attend = None\nif torch:\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
-    "branch_before": ["attend = F.scaled_dot_product_attention\nif not torch:\n    attend = None", answer("return attend(q, k, v)")],
     "with": ["with torch.no_grad():\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
     "redefined": [answer("return q"), answer("return F.scaled_dot_product_attention(q, k, v)")],
     "module_object": ["mha = nn.MultiheadAttention(8, 2)", answer("return mha(q, k, v)[0]")],
-    "inherited": ["class M(nn.MultiheadAttention): pass", answer("return M(8, 2)(q, k, v)[0]")],
     "with_magics": ["%matplotlib inline\n!pip list\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
     "indented_magic": ["if True:\n    %matplotlib inline\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
     "cell_magic": ["%%time\nattend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
@@ -150,12 +127,8 @@ BY_TEXT = {
     "dict_get": "return F.__dict__.get('scaled_dot_product_attention')(q, k, v)",
     "attrgetter": "from operator import attrgetter as get\nreturn get('scaled_dot_product_attention')(F)(q, k, v)",
     "attrgetter_deep": "import operator\nreturn operator.attrgetter('nn.functional.scaled_dot_product_attention')(torch)(q, k, v)",
-    "methodcaller": "import operator\nreturn operator.methodcaller('scaled_dot_product_attention', q, k, v)(F)",
     "itemgetter": "import operator\nreturn operator.itemgetter('scaled_dot_product_attention')(vars(F))(q, k, v)",
     "name_of_a_text": "name = 'scaled_dot_product_attention'\nreturn getattr(F, name)(q, k, v)",
-    "name_in_two_steps": "name = 'scaled_'\nname = name + 'dot_product_attention'\nreturn getattr(F, name)(q, k, v)",
-    "name_of_a_loop": "for name in ['scaled_dot_product_attention']:\n    return getattr(F, name)(q, k, v)",
-    "name_of_a_comprehension": "return [getattr(F, name) for name in ('scaled_dot_product_attention',)][0](q, k, v)",
     "getattr_by_alias": "g = getattr\nreturn g(F, 'scaled_dot_product_attention')(q, k, v)",
     "getattribute": "return F.__getattribute__('scaled_dot_product_attention')(q, k, v)",
     "getattribute_of_object": "return object.__getattribute__(F, 'scaled_dot_product_attention')(q, k, v)",
@@ -181,23 +154,9 @@ BY_TEXT = {
     "patterns_of_the_compiler": "from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1 as f\nreturn f(q, k, v, 2)",
 }
 PASSED_ON = {
-    "as_a_default": ["def answer(q, k, v, m=F):\n    return m.scaled_dot_product_attention(q, k, v)"],
-    "in_a_list": ["ms = [F]", answer("return ms[0].scaled_dot_product_attention(q, k, v)")],
-    "in_a_dict": ["ms = {'a': (F, 1)}", answer("return ms['a'][0].scaled_dot_product_attention(q, k, v)")],
-    "in_a_namespace": ["import types\nns = types.SimpleNamespace()\nns.m = F", answer("return ns.m.scaled_dot_product_attention(q, k, v)")],
-    "by_one_of_two_names": ["if torch:\n    G = math\nelse:\n    G = F", answer("return G.scaled_dot_product_attention(q, k, v)")],
-    "by_a_choice": ["G = math if not torch else F", answer("return G.scaled_dot_product_attention(q, k, v)")],
     "step_by_step": ["G = torch\nG = G.nn\nG = G.functional", answer("return G.scaled_dot_product_attention(q, k, v)")],
     "through_300_names": ["a0 = torch.nn\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(300)), answer("return a300.functional.scaled_dot_product_attention(q, k, v)")],
     "through_80_names_of_its_own": [answer("a0 = F\n" + "".join(f"a{n + 1} = a{n}\n" for n in range(80)) + "return a80.scaled_dot_product_attention(q, k, v)")],
-    "setattr": ["class H: pass\nsetattr(H, 'attend', F.scaled_dot_product_attention)", answer("return H.attend(q, k, v)")],
-    "attribute_of_the_answer": [answer("return answer.attend(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
-    "attribute_of_the_answer_by_text": [answer("return getattr(answer, 'att' + 'end')(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
-    "attribute_of_the_answer_by_any_text": [answer("return vars(answer)[str(q)](q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
-    "code_of_the_answer": [answer("return q"), "answer.__code__ = F.multi_head_attention_forward.__code__"],
-    "globals_set": ["globals()['attend'] = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
-    "globals_updated": ["globals().update(attend=F.scaled_dot_product_attention)", answer("return attend(q, k, v)")],
-    "globals_updated_by_a_dict": ["globals().update({'attend': F.scaled_dot_product_attention})", answer("return attend(q, k, v)")],
     "globals_updated_by_a_module": ["globals().update(vars(F))", answer("return scaled_dot_product_attention(q, k, v)")],
     "exec_in_a_cell": ["exec('from torch.nn.functional import scaled_dot_product_attention as attend')", answer("return attend(q, k, v)")],
 }  # fmt: skip
@@ -216,6 +175,73 @@ def test_what_is_passed_on_or_stored_is_found_where_it_is_used(name: str) -> Non
     call = found(*PASSED_ON[name])
     assert call is not None
     assert call.name in NAMES
+
+
+REACHED_PERHAPS = {
+    "walrus_before": [answer("if (G := F):\n    return G.scaled_dot_product_attention(q, k, v)")],
+    "comprehension": [answer("return [f(q, k, v) for f in [F.scaled_dot_product_attention]][0]")],
+    "dict": [answer("return {'f': F.scaled_dot_product_attention}['f'](q, k, v)")],
+    "unreached_branch": [answer("if False:\n    return F.scaled_dot_product_attention(q, k, v)")],
+    "for": ["for attend in [F.scaled_dot_product_attention]:\n    pass", answer("return attend(q, k, v)")],
+    "answer_is_an_object": ["class A:\n    def __call__(self, q, k, v):\n        return F.scaled_dot_product_attention(q, k, v)\nanswer = A()"],
+    "class_attribute": ["class H:\n    attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
+    "attribute_set_later": ["class H: pass\nH.attend = F.scaled_dot_product_attention", answer("return H.attend(q, k, v)")],
+    "dict_of_another_cell": ["fs = {'a': F.scaled_dot_product_attention}", answer("return fs['a'](q, k, v)")],
+    "dict_filled_later": ["fs = {}", "fs['a'] = F.scaled_dot_product_attention", answer("return fs['a'](q, k, v)")],
+    "list_filled_later": ["fs = []\nfs.append(F.scaled_dot_product_attention)", answer("return fs[0](q, k, v)")],
+    "list_extended": ["fs = [F.scaled_dot_product_attention]\nfs += [abs]", answer("return fs[0](q, k, v)")],
+    "default_argument": ["def answer(q, k, v, attend=F.scaled_dot_product_attention):\n    return attend(q, k, v)"],
+    "default_argument_named_like_the_module": ["def answer(q, k, v, *, F=F.scaled_dot_product_attention):\n    return F(q, k, v)"],
+    "decorator": [
+        "def instead(f):\n    return F.scaled_dot_product_attention",
+        "@instead\ndef answer(q, k, v):\n    return q",
+    ],
+    "global": ["def setup():\n    global attend\n    attend = F.scaled_dot_product_attention\nsetup()", answer("return attend(q, k, v)")],
+    "try": ["try:\n    from torch.nn.functional import scaled_dot_product_attention as attend\nexcept ImportError:\n    attend = None", answer("return attend(q, k, v)")],
+    "branch": ["attend = None\nif torch:\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "branch_before": ["attend = F.scaled_dot_product_attention\nif not torch:\n    attend = None", answer("return attend(q, k, v)")],
+    "inherited": ["class M(nn.MultiheadAttention): pass", answer("return M(8, 2)(q, k, v)[0]")],
+    "methodcaller": [answer("import operator\nreturn operator.methodcaller('scaled_dot_product_attention', q, k, v)(F)")],
+    "name_in_two_steps": [answer("name = 'scaled_'\nname = name + 'dot_product_attention'\nreturn getattr(F, name)(q, k, v)")],
+    "name_of_a_loop": [answer("for name in ['scaled_dot_product_attention']:\n    return getattr(F, name)(q, k, v)")],
+    "name_of_a_comprehension": [answer("return [getattr(F, name) for name in ('scaled_dot_product_attention',)][0](q, k, v)")],
+    "as_a_default": ["def answer(q, k, v, m=F):\n    return m.scaled_dot_product_attention(q, k, v)"],
+    "in_a_list": ["ms = [F]", answer("return ms[0].scaled_dot_product_attention(q, k, v)")],
+    "in_a_dict": ["ms = {'a': (F, 1)}", answer("return ms['a'][0].scaled_dot_product_attention(q, k, v)")],
+    "in_a_namespace": ["import types\nns = types.SimpleNamespace()\nns.m = F", answer("return ns.m.scaled_dot_product_attention(q, k, v)")],
+    "by_one_of_two_names": ["if not torch:\n    G = math\nelse:\n    G = F", answer("return G.scaled_dot_product_attention(q, k, v)")],
+    "by_a_choice": ["G = math if not torch else F", answer("return G.scaled_dot_product_attention(q, k, v)")],
+    "setattr": ["class H: pass\nsetattr(H, 'attend', F.scaled_dot_product_attention)", answer("return H.attend(q, k, v)")],
+    "attribute_of_the_answer": [answer("return answer.attend(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "attribute_of_the_answer_by_text": [answer("return getattr(answer, 'att' + 'end')(q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "attribute_of_the_answer_by_any_text": [answer("return vars(answer)[min(vars(answer))](q, k, v)"), "answer.attend = F.scaled_dot_product_attention"],
+    "code_of_the_answer": [answer("return q"), "answer.__code__ = F.multi_head_attention_forward.__code__"],
+    "globals_set": ["globals()['attend'] = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "globals_updated": ["globals().update(attend=F.scaled_dot_product_attention)", answer("return attend(q, k, v)")],
+    "globals_updated_by_a_dict": ["globals().update({'attend': F.scaled_dot_product_attention})", answer("return attend(q, k, v)")],
+    "compared": [answer("return q == F.scaled_dot_product_attention")],
+    "compared_kind": [answer("assert type(q) != F.scaled_dot_product_attention\nreturn F.scaled_dot_product_attention if q is k else q")],
+    "passed_on": [answer("isinstance = lambda f, *a: f(*a)\nreturn isinstance(F.scaled_dot_product_attention, q, k, v)")],
+    "by_vmap": [answer("return torch.vmap(F.scaled_dot_product_attention)(q, k, v)")],
+    "by_a_flag": ["def answer(q, k, v, use_torch=True):\n    if use_torch:\n        return F.scaled_dot_product_attention(q, k, v)\n    return q"],
+    "behind_a_return": ["def answer(q, k, v, own=False):\n    if own:\n        return q\n    return F.scaled_dot_product_attention(q, k, v)"],
+    "by_either": [answer("return False or F.scaled_dot_product_attention(q, k, v)")],
+    "after_an_error": [answer("try:\n    q.no_such\nexcept AttributeError:\n    return F.scaled_dot_product_attention(q, k, v)")],
+    "by_one_of_several": ["def mine(*a):\n    return a", "ways = {'mine': mine, 'torch': F.scaled_dot_product_attention}", answer("return ways['torch'](q, k, v)")],
+    "by_a_decorator": ["import functools", "def instead(f):\n    return lambda g: f", "@instead(F.scaled_dot_product_attention)\ndef answer(q, k, v):\n    return q"],
+    "by_a_method": ["class M:\n    def run(self, *a):\n        return F.scaled_dot_product_attention(*a)", answer("return M().run(q, k, v)")],
+    "by_a_module": ["class M(nn.Module):\n    def forward(self, *a):\n        return F.scaled_dot_product_attention(*a)\nm = M()", answer("return m(q, k, v)")],
+    "by_a_global": ["def set():\n    global attend\n    attend = F.scaled_dot_product_attention\nset()", answer("global attend\nreturn attend(q, k, v)")],
+}  # fmt: skip
+NEVER_CALLED = ("unreached_branch", "compared", "compared_kind", "code_of_the_answer")
+
+
+@pytest.mark.parametrize("name", REACHED_PERHAPS)
+def test_what_is_reached_perhaps_costs_nothing_and_is_for_a_person_to_read(name: str) -> None:
+    # tests/worker/test_watch.py shows that those that are really called are seen then.
+    assert found(*REACHED_PERHAPS[name]) is None
+    hidings = dict(find_hiding([HEAD, *REACHED_PERHAPS[name]]))
+    assert {"scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"} & set(hidings)
 
 
 PERHAPS = {
@@ -267,8 +293,6 @@ def test_a_mention_that_is_neither_called_nor_passed_on_is_no_offence(name: str)
         "return isinstance(q, F.scaled_dot_product_attention(q, k, v))",
         "F.scaled_dot_product_attention(q, k, v)",
         "if F.scaled_dot_product_attention(q, k, v) is q: return q",
-        "isinstance = lambda f, *a: f(*a)\nreturn isinstance(F.scaled_dot_product_attention, q, k, v)",
-        "return q == F.scaled_dot_product_attention",
         "return F.scaled_dot_product_attention.__call__(q, k, v)",
     ],
 )
@@ -367,7 +391,6 @@ LOSS_CALLS = {
     "importlib.import_module('torch.nn.functional').cross_entropy(q, k)": "functional.cross_entropy",
     "torch._C._nn.cross_entropy_loss(q, k)": "functional.cross_entropy",
     "torch.ops.aten.cross_entropy_loss.default(q, k)": "functional.cross_entropy",
-    "torch.vmap(F.cross_entropy)(q, k)": "functional.cross_entropy",
     "F.nll_loss(q.log_softmax(-1), k)": "functional.nll_loss",
     "torch._C._nn.nll_loss(q, k)": "functional.nll_loss",
     "torch._C._nn.nll_loss_nd(q, k)": "functional.nll_loss",
@@ -511,8 +534,8 @@ HIDING = {
     "sys._getframe": "import sys\nreturn sys._getframe(1)",
     "f_back": "import sys\nreturn sys._getframe(1).f_back",
     "sys.modules": "import sys\nreturn sys.modules['math'].sqrt(2)",
-    "gc": "import gc\nreturn gc.get_objects()",
-    "inspect": "import inspect\nreturn inspect.currentframe()",
+    "gc.get_objects": "import gc\nreturn gc.get_objects()",
+    "inspect.currentframe": "import inspect\nreturn inspect.currentframe()",
     "ctypes": "import ctypes\nreturn ctypes.pythonapi",
     "autograder": "import autograder.worker.watch as w\nw._watch = None",
     "torch._C": "with torch._C.DisableTorchFunction():\n    return q",
@@ -609,9 +632,15 @@ def test_honest_answers_and_notebooks_hide_nothing(name: str) -> None:
         for one in ast.walk(ast.parse(plain(source)))
         if isinstance(one, ast.FunctionDef | ast.ClassDef)
     }
-    exercises = {exercise for name in COURSE.assignments for exercise in COURSE.assignment(name).exercises}
-    for exercise in defined | exercises:
-        assert find_hiding(cells, exercise) == []
+    exercises = {exercise: name for name in COURSE.assignments for exercise in COURSE.assignment(name).exercises}
+    for exercise, assignment in exercises.items():
+        assert search(cells, exercise, COURSE.forbidden_names(assignment, exercise)) == Found()
+    # A lesson's own comparison reaches the finished article, and nothing that hides it.
+    for helper in defined - set(exercises):
+        assert {what for what, _ in find_hiding(cells, helper)} <= {
+            "scaled_dot_product_attention",
+            "MultiheadAttention",
+        }
 
 
 def plain(source: str) -> str:
@@ -658,3 +687,116 @@ def test_the_small_cells_are_searched_beside_one_that_is_too_large() -> None:
     cells = [EXHAUSTING["comment"], answer("return F.scaled_dot_product_attention(q, k, v)")]
     assert found(*cells) == ForbiddenCall(SDPA, 2)
     assert (TOO_LARGE, None) in find_hiding([HEAD, EXHAUSTING["comment"], answer("return q")])
+
+
+FALSE_ALARMS = {
+    "class_with_a_comparison": ["class A(nn.Module):\n    def forward(self, q, k, v):\n        return q\n    def compare(self, *a):\n        return F.scaled_dot_product_attention(*a)\na = A()", answer("return a(q, k, v)")],
+    "base_class": ["class B:\n    def reference(self, *a):\n        return F.scaled_dot_product_attention(*a)\nclass A(B):\n    def __call__(self, q, k, v):\n        return q\nanswer = A()"],
+    "register": ["REG = {}\ndef register(f):\n    REG[f.__name__] = f\n    return f", "@register\n" + answer("return q"), "REG['torch'] = F.scaled_dot_product_attention"],
+    "one_of_several": ["def mine(q, k, v):\n    return q\nways = {'mine': mine, 'torch': F.scaled_dot_product_attention}", answer("return ways['mine'](q, k, v)")],
+    "check_that_is_off": ["class A:\n    def __init__(self, check=False):\n        if check:\n            self.reference = nn.MultiheadAttention(8, 2)\n    def __call__(self, q):\n        return q", answer("return A()(q)")],
+    "debug": ["DEBUG = False", answer("if DEBUG:\n    print(F.scaled_dot_product_attention(q, k, v))\nreturn q")],
+    "flag": ["def answer(q, k, v, use_torch=False):\n    if use_torch:\n        return F.scaled_dot_product_attention(q, k, v)\n    return q"],
+    "return_before": ["def answer(q, k, v, use_torch=False):\n    if not use_torch:\n        return q\n    return F.scaled_dot_product_attention(q, k, v)"],
+    "wraps": ["import functools\n@functools.wraps(F.scaled_dot_product_attention)\n" + answer("return q")],
+    "kind": [answer("assert type(q) != nn.MultiheadAttention\nreturn q")],
+    "global": [answer("global weights\nweights = q\nreturn weights"), "weights = F.scaled_dot_product_attention(q, q, q)"],
+    "shared_list": ["losses = []", answer("losses.append(q)\nreturn q"), "losses.append(F.scaled_dot_product_attention(q, q, q))"],
+    "helper_that_is_not_called": [answer("def check():\n    return F.scaled_dot_product_attention(q, k, v)\nreturn q")],
+    "fallback": ["def mine(*a):\n    return a\nattend = mine\nif torch is None:\n    attend = F.scaled_dot_product_attention", answer("return attend(q, k, v)")],
+    "choice": [answer("f = abs\nif q is None:\n    f = F.scaled_dot_product_attention\nreturn f(q)")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FALSE_ALARMS)
+def test_what_the_answer_need_not_call_is_no_breach(name: str) -> None:
+    assert found(*FALSE_ALARMS[name]) is None
+    assert [line for _, line in find_hiding([HEAD, *FALSE_ALARMS[name]])] != []
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["torch.onnx.ops.attention(q, k, v)", "torch.onnx.ops._impl.attention_23(q, k, v)", "ops.attention_23._init_fn(q, k, v)"],
+)  # fmt: skip
+def test_what_torch_wrote_for_onnx_is_found(call: str) -> None:
+    names = COURSE.forbidden_names("attention", "scaled_dot_product_attention")
+    call_found = found("import torch.onnx.ops._impl as ops", answer(f"return {call}"), names=names)
+    assert call_found == ForbiddenCall("torch.onnx.ops.attention", 2)
+    allowed = answer("with torch.nn.attention.sdpa_kernel(q):\n    return k")
+    assert search([HEAD, allowed], "answer", names) == Found()
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "%run fn.py",
+        "get_ipython().push({'to' + 'ol': 1})",
+        "exec(''.join(map(chr, [116])) + 'ool = 1')",
+        "%load_ext mine",
+    ],
+)
+def test_a_name_that_no_cell_binds_is_told(beside: str) -> None:
+    assert find_hiding([HEAD, beside, answer("return tool(q)")]) == [("tool", 2)]
+
+
+BOUND = {
+    "in_a_handler": "try:\n    return q\nexcept ValueError as error:\n    raise KeyError from error",
+    "in_a_match": "match q:\n    case [first, *rest]:\n        return first, rest\n    case {'a': one, **more}:\n        return one, more",
+    "in_a_class": "class A:\n    x = 1\n    y = x\nreturn A",
+    "in_an_expression": "return [(y := one) for one in q if (z := one)], [y for y in q]",
+    "by_unpacking": "(a, *b), c = q\nfor d, (e, f) in k:\n    pass\nwith v as (g, h):\n    return a, b, c, d, e, f, g, h",
+    "by_a_star": "return sqrt(len(q))",
+    "by_the_notebook": "display(q, In, Out, _, __name__)\nreturn q",
+    "by_a_loop_elsewhere": "return number",
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_names_that_are_bound_in_any_way_are_no_doubt(name: str) -> None:
+    cells = [HEAD, "from math import *", "for number in range(3): pass", answer(BOUND[name])]
+    assert find_hiding(cells) == []
+
+
+@pytest.mark.parametrize(
+    ("beside", "what"),
+    [
+        ("import sys\nw = sys.modules['auto' + 'grader.worker.watch']", "sys.modules"),
+        ("import sys\nfor name, m in list(sys.modules.items()): print(m)", "sys.modules"),
+        ("from sys import modules as m\nm['a' + 'b']", "sys.modules"),
+        ("from importlib import import_module as im\nim('.'.join(['auto' + 'grader']))", "importlib.import_module"),
+        ("__import__('auto' + 'grader')", "importlib.import_module"),
+    ],
+)
+def test_what_gets_at_any_module_is_told_wherever_it_stands(beside: str, what: str) -> None:
+    assert (what, None) in find_hiding([HEAD, beside, answer("return q")])
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "for m in nn.Linear(1, 1).modules(): print(m)",
+        "importlib.import_module('math')",
+        "for dtype in (" + ", ".join(f"torch.int{n}" for n in range(12)) + "):\n    print(dtype)",
+        "def plot():\n    for f in [" + ", ".join(f"F.act{n}" for n in range(12)) + "]:\n        f(1)",
+        "png = '" + "A" * 160_000 + "'",
+        "import gc, inspect\ngc.collect(); inspect.signature(print)",
+    ],
+)
+def test_what_stands_beside_the_answer_and_hides_nothing_is_not_told(beside: str) -> None:
+    assert find_hiding([HEAD, beside, answer("return q")]) == []
+
+
+def test_what_hides_nothing_is_not_told_of_the_answer_either() -> None:
+    assert find_hiding([HEAD, answer("import gc, inspect\ngc.collect()\ngc.disable()\ninspect.getsource(q)")]) == []
+    assert find_hiding([HEAD, answer("import gc\nprint(gc)\nlist(map(q, [gc]))")]) == [("gc", 4)]
+
+
+def test_one_line_is_told_once() -> None:
+    told = find_hiding([HEAD, answer("import sys\nreturn sys._getframe(0).f_code.co_name")])
+    assert told == [("f_code", 3)]
+
+
+def test_more_than_is_followed_is_told_where_the_answer_reaches_it() -> None:
+    many = "ways = [" + ", ".join(f"F.act{n}" for n in range(12)) + "]"
+    assert (TOO_LARGE, None) in find_hiding([HEAD, many, answer("return ways[0](q)")])
+    assert find_hiding([HEAD, many, answer("return q")]) == []

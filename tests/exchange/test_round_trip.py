@@ -23,6 +23,8 @@ class Travelled:
 
     fetched: Path
     feedback: Path
+    course: Path
+    exchange: Path
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def travelled(tmp_path_factory: pytest.TempPathFactory) -> Travelled:
     instructor("release_feedback")
     student("fetch_feedback")
     [feedback] = (desk / ASSIGNMENT / "feedback").glob("*/*.html")
-    return Travelled(fetched, feedback)
+    return Travelled(fetched, feedback, course, exchange)
 
 
 def answer(notebook: Path, student: str) -> None:
@@ -93,3 +95,21 @@ def test_the_feedback_that_comes_back_shows_neither_hidden_tests_nor_the_instruc
     assert "tests/hidden" not in page
     assert "CheckFailed" not in page
     assert str(travelled.fetched.parent) not in page
+
+
+def test_pages_of_our_own_command_are_released_to_the_same_place(travelled: Travelled) -> None:
+    course, exchange = travelled.course, travelled.exchange
+    [released] = exchange.glob("*/feedback/*.html")
+    by_nbgrader = released.read_text()
+    released.unlink()
+    shutil.rmtree(course / "feedback")
+    done = courses.run("autograder", "feedback", folder=course, home=course.with_name("instructor"))
+    assert done.returncode == 0, done.stdout
+    courses.nbgrader(
+        "release_feedback",
+        ASSIGNMENT,
+        f"--Exchange.root={exchange}",
+        folder=course,
+        home=course.with_name("instructor"),
+    )
+    assert released.read_text() == by_nbgrader

@@ -71,6 +71,15 @@ NAMES = (
 )  # fmt: skip
 
 BELOW = (
+    _attend("written-for-onnx", "calls what torch wrote for the operator of another format",
+            "q, k, v = (x.reshape(-1, 1, *x.shape[-2:]) for x in (Q, K, V))\n"
+            "output, _, _, weights = found(q, k, v, qk_matmul_output_mode=3)\n"
+            "return output.reshape(*Q.shape[:-1], V.shape[-1]), weights.reshape(*Q.shape[:-1], K.shape[-2])",
+            "import torch.onnx.ops._impl as ops\n"
+            "found = next(f for n, f in vars(ops).items() if n.startswith('attention_2'))._init_fn\n"),
+    _attend("one-of-several", "keeps the finished function in a table of ways",
+            "if ways:\n    return ways['torch'](Q, K, V), torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1)",
+            "import torch.nn.functional as F\nways = {'torch': F.scaled_dot_product_attention}\n"),
     _attend("thread", "calls the finished function in a thread, where no mode of this one looks on",
             "import threading\nkept = []\n"
             "run = threading.Thread(target=lambda: kept.append(found(Q, K, V)))\nrun.start(); run.join()\n"
@@ -126,6 +135,25 @@ BLINDED = (
         tries="blinds the watch in a cell of its own, which no answer reaches: a person is told",
         score=16.0,
         cells=((START, "import autograder.worker.watch as watch\nwatch._Watch.note_call = lambda *args: None"),),
+        says="a person should read the answer",
+    ),
+    _case(
+        id="watch-blinded-by-pieces-of-its-name",
+        tries="blinds the watch beside the answer, by a name joined from pieces, and pushes the finished function",
+        score=16.0,
+        answers={
+            ATTENTION: attention("return found(Q, K, V), torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1)"),
+        },
+        cells=(
+            (
+                START,
+                (
+                    "import sys, torch\nwatch = sys.modules['auto' + 'grader.worker.watch']\n"
+                    "watch._Watch.note_call = lambda *args: None\n"
+                    "get_ipython().push({'found': torch.nn.functional.scaled_dot_product_attention})"
+                ),
+            ),
+        ),
         says="a person should read the answer",
     ),
 )

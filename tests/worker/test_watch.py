@@ -16,6 +16,7 @@ from autograder.course import load_course
 from autograder.worker import watch
 from autograder.worker.watch import watching
 from tests.courses import REPOSITORY
+from tests.examiner.test_forbidden import NEVER_CALLED, REACHED_PERHAPS
 
 COURSE = load_course(REPOSITORY)
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
@@ -482,3 +483,51 @@ def test_a_tensor_of_its_own_kind_still_answers_for_itself(dispatcher: None) -> 
     options = (4, 2, weight, bias, None, None, False, 0.0, weight[:4], bias[:4])
     answered: Any = F.multi_head_attention_forward(x, x, x, *options)
     assert answered is F.multi_head_attention_forward
+
+
+@pytest.mark.parametrize("name", sorted(set(REACHED_PERHAPS) - set(NEVER_CALLED)))
+def test_what_the_search_leaves_to_a_person_is_seen_when_it_is_really_called(name: str, dispatcher: None) -> None:
+    space_head = f"{HEAD}import importlib\nnet = nn\n"
+    cells = [cell.replace("M(8, 2)(q, k, v)", "M(4, 2)(q[0], k[0], v[0])") for cell in REACHED_PERHAPS[name]]
+    assert sightings(space_head, *cells)
+
+
+def test_what_another_cell_left_running_is_not_seen(dispatcher: None) -> None:
+    left = (
+        "import threading\nstop, q = threading.Event(), torch.ones(1, 2, 3, 4)\nturns = threading.Semaphore(0)\n"
+        "mha = nn.MultiheadAttention(4, 2)\n"
+        "def work():\n    while not stop.is_set():\n"
+        "        F.scaled_dot_product_attention(q, q, q); mha(q[0], q[0], q[0]); turns.release()\n"
+        "thread = threading.Thread(target=work, daemon=True)\nthread.start()\n"
+    )
+    wait = "[turns.acquire() for _ in range(5)]"
+    assert sightings(HEAD, left, f"def answer(q, k, v):\n    {wait}\n    stop.set(); thread.join()") == []
+    own = (
+        "import threading\ndef answer(q, k, v):\n"
+        "    run = threading.Thread(target=lambda: F.scaled_dot_product_attention(q, k, v))\n"
+        "    run.start(); run.join()"
+    )
+    assert sightings(HEAD, own)[0] == (SDPA, 3)
+
+
+def test_an_operator_of_one_s_own_may_have_any_name(dispatcher: None) -> None:
+    own = (
+        "@torch.library.custom_op('mine::scaled_dot_product_attention_by_hand', mutates_args=())\n"
+        "def attend(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:\n    return {}\n"
+    )
+    answer = "def answer(q, k, v):\n    return attend(q, k)"
+    assert sightings(HEAD, own.format("(q @ k.mT).softmax(-1) @ k"), answer) == []
+    assert sightings(HEAD, own.format("F.scaled_dot_product_attention(q, k, k)"), answer)[0][0] == SDPA
+
+
+@pytest.mark.parametrize(
+    "call", ["ops.attention(q, k, v)", "impl.attention_23(q, k, v)", "impl.attention_23._init_fn(q, k, v)",
+             "impl.attention_23._init_fn(q, k, v, qk_matmul_output_mode=3)"],
+)  # fmt: skip
+def test_what_torch_wrote_for_onnx_is_seen(call: str, dispatcher: None) -> None:
+    head = "import torch.onnx.ops as ops\nimport torch.onnx.ops._impl as impl\n"
+    names = COURSE.forbidden_names("attention", "scaled_dot_product_attention")
+    assert sightings(head, f"def answer(q, k, v):\n    return {call}", names=names)[0] == (
+        "torch.onnx.ops.attention",
+        2,
+    )
