@@ -51,6 +51,8 @@ class Callee:
                 received.tensors[number].requires_grad_()
             before = [bytes(storage_bytes(storage)) for storage in received.storages]
             args, kwargs = received.value(header["args"]), received.value(header["kwargs"])
+            graded = torch.is_grad_enabled()  # a cell may have switched it off
+            torch.set_grad_enabled(True)
         # A random answer is repeatable for us, and differs from call to call. (`torch.manual_seed` would look for
         # every kind of accelerator first, which takes longer than most calls.)
         torch.default_generator.manual_seed(header["seed"])
@@ -60,12 +62,12 @@ class Callee:
             warnings.simplefilter("ignore")
             modes = raw.modes()
             try:
-                with torch.enable_grad():  # whatever a cell has switched off
-                    result = function(*args, **kwargs)
+                result = function(*args, **kwargs)
             except BaseException as error:  # noqa: BLE001 - SystemExit and the like are answers too
                 reply["raised"] = describe_exception(error, self._is_cell)
             raw.restore_modes(modes)
         with raw.undisturbed():
+            torch.set_grad_enabled(graded)
             blobs, tensors = _encode(reply, (args, kwargs, result), received, header)
             _add_changes(reply, blobs, received, before)
         self._graphs[header["id"]] = _Kept(received, header["tensors"], tensors)

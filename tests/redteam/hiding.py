@@ -67,7 +67,8 @@ NAMES = (
             "import torch.nn.functional as F\n"
             "def ask(m, *tensors): return m.scaled_dot_product_attention(*tensors)\n"),
     _multi_head("code-object", "runs a copy of the finished function's code",
-                "found = types.FunctionType(F.multi_head_attention_forward.__code__, vars(F))", "import types\n"),
+                "whole = F.multi_head_attention_forward\n"
+                "found = types.FunctionType(whole.__code__, vars(F), 'found', whole.__defaults__)", "import types\n"),
 )  # fmt: skip
 
 BELOW = (

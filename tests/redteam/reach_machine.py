@@ -145,8 +145,10 @@ def list_the_neighbours() -> Any:
 
 
 def list_temporary_files_of_others() -> Any:
-    own = os.path.realpath(".")
-    seen = [name for name in os.listdir("/tmp") if not own.startswith("/tmp/" + name)]
+    import sys
+
+    own = [os.path.realpath("."), sys.prefix, *sys.path]  # Python itself may be installed there
+    seen = [name for name in os.listdir("/tmp") if not any(place.startswith("/tmp/" + name) for place in own)]
     refuse(not seen)
     return seen
 
