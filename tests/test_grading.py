@@ -140,6 +140,19 @@ def test_what_could_hide_a_finished_function_is_for_a_person_to_read_and_costs_n
     assert graded(answered(**{ATTENTION: GOOD})).doubts == ()
 
 
+def test_a_name_that_only_the_running_notebook_binds_is_for_a_person_to_read_and_a_slip_is_not(graded) -> None:
+    late = attention(GOOD_BODY.replace("torch.softmax(", "share("))
+    bound = with_cell(answered(**{ATTENTION: late}), 3, "exec('sha' + 're = torch.softmax')\nimport torch")
+    bound = with_cell(bound, 3, "import torch")
+    report = graded(bound)
+    assert exercise(report).score == 16
+    assert [doubt.render().rpartition(" way of ")[2] for doubt in report.doubts] == ["share (line 4)"]
+    slip = attention("if Q.shape[0] == 1:\n    return shar(Q)\n" + GOOD_BODY)
+    report = graded(answered(**{ATTENTION: slip}))
+    assert 0 < exercise(report).score < 16
+    assert report.doubts == ()
+
+
 def test_an_answer_without_points_raises_no_doubts(graded) -> None:
     assert graded(answered(**{ATTENTION: attention("import sys\nreturn sys._getframe()")})).doubts == ()
 

@@ -145,8 +145,8 @@ class _Exam:
             return mark.report(_with_first_lost(checks, stopped))
         mistake = self._diagnose(checks)
         report = mark.report(checks, mistake)
-        if report.score and searched.hidings:
-            self._record.doubts.append(_doubt(self._exercise.id, searched.hidings))
+        if report.score and (hidings := self._hidings(searched)):
+            self._record.doubts.append(_doubt(self._exercise.id, hidings))
         if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on()):
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
             return replace(report, diagnosis=message(first, other=other))
@@ -158,6 +158,20 @@ class _Exam:
         found = search(sources, self._exercise.id, self._exercise.forbidden)
         self._record.seconds["search"] += time.monotonic() - started
         return found
+
+    def _hidings(self, searched: Found) -> list[Hiding]:
+        """What was found, but for names that really stand for nothing."""
+        return [one for one in searched.hidings if one[0] not in searched.unbound or self._is_bound(one[0])]
+
+    def _is_bound(self, name: str) -> bool:
+        try:
+            return self._kind(name) != "missing"
+        except WorkerDied:
+            return True  # nobody can tell
+
+    def _kind(self, name: str) -> str:
+        """What stands under a name after the cells have run: ``missing``, ``callable``, or a type."""
+        return words.name(self._session.request({"op": "kind", "name": name}, ())[0].get("kind"))
 
     def _before(self) -> Sequence[JobCell]:
         """The cells that run before it and may belong to it."""
@@ -174,7 +188,7 @@ class _Exam:
         """Why there is no function to examine, or None when there is one."""
         try:
             self._session.run_until(self._exercise.after)
-            kind = words.name(self._session.request({"op": "kind", "name": self._exercise.id}, ())[0].get("kind"))
+            kind = self._kind(self._exercise.id)
         except WorkerDied as death:
             return verdict_of(death)
         if kind == "callable":

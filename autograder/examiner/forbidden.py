@@ -71,10 +71,13 @@ class Found:
         hidings: where there is no breach, what forbidden thing the answer may reach, and by what it could hide which
             functions it calls, each once, with the line of the answer that leads to it, or None where it stands beside
             the answer. Most of it is innocent: a person should read it.
+        unbound: those hidings that are names which no cell binds, as far as the source tells: a slip, or bound by other
+            means.
     """
 
     breach: ForbiddenCall | None = None
     hidings: list[Hiding] = field(default_factory=list)
+    unbound: set[str] = field(default_factory=set)
 
 
 def search(cells: Sequence[str], exercise: str, forbidden: Sequence[str]) -> Found:
@@ -157,6 +160,7 @@ class _Search:
         for name, line in self._unbound:
             if name not in self._class_names:
                 self._hidings.add(name, line)
+                self._found.unbound.add(name)
         for cell in self._cells:
             self._hidings.see_beside(cell)
         if self._given_up:
