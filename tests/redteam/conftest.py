@@ -76,12 +76,13 @@ def attempt(bank_grader: Grader, ground: Ground, warm: str) -> Callable[[Case], 
         started = time.monotonic()
         report = bank_grader.grade(path, case.assignment, SEED).report
         took, grown = time.monotonic() - started, memory.growth_mb()
-        left_running = settled(lambda: processes(ground), running)
+        # Of those before, the last one's worker may only now be buried.
+        left_running = settled(lambda: processes(ground) - running, set())
         left_around = settled(lambda: surroundings(ground), around)
-        before[0] = (left_around, left_running)
+        before[0] = (left_around, processes(ground))
         shutil.rmtree(path.parent)
         assert log.read_bytes()[len(said) :].decode(errors="replace") == "", "a fault of the examiner"
-        assert left_running == running
+        assert left_running == set()
         assert left_around == around
         assert took < case.seconds
         assert grown < case.memory_mb
