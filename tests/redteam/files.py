@@ -261,6 +261,7 @@ CASES = [
         16,
         answers={ATTENTION: ANSWER},
         cells=((START, helpers() + STRANGE),),
+        tiers="A",  # in B, folders too deep to be looked at count as full, and end the worker
     ),
     fresh_start(
         "marks-for-the-next",

@@ -281,7 +281,7 @@ def sources():
             if name.split(".")[1] not in ("worker", "channel"): yield name
     for name in list(sys.modules):
         if "hidden" in name or name.startswith(("_pytest", "pytest", "nbgrader", "tests")): yield name
-    yield from (path for path in sys.path + sys.argv if "hidden" in path or "course" in path)
+    yield from (path for path in sys.path + sys.argv if "hidden" in path)
 """,
         body="if (found := list(sources())): return tuple(found)\nraise LookupError('nothing')",
         outcomes=("error", "skipped"),
