@@ -56,7 +56,7 @@ def _all_unusable(paths: Sequence[Path], assignment: str | None, course: Course,
     from autograder.mend import mend, recognise, released_notebook
     from autograder.messages import Message
     from autograder.notebook import TEST_PREFIX, read_notebook
-    from autograder.report import GradeReport
+    from autograder.report import without_score
 
     reports = []
     for path in paths:
@@ -72,19 +72,10 @@ def _all_unusable(paths: Sequence[Path], assignment: str | None, course: Course,
             return None
         tests = {f"{TEST_PREFIX}{name}" for name in course.suites(assignment)} if assignment else set()
         released = released_notebook(course, assignment).cells if assignment else ()
-        reports.append(
-            GradeReport(
-                notebook=str(path),
-                assignment=assignment,
-                status="unusable",
-                score=None,
-                max_score=sum(cell.points for cell in released if cell.grade_id in tests),
-                seed=seed,
-                suite_hash=suite_hash(course, assignment) if assignment else "",
-                confinement="none",
-                error=why,
-            )
-        )
+        most = sum(cell.points for cell in released if cell.grade_id in tests)
+        suite = suite_hash(course, assignment) if assignment else ""
+        report = without_score(path, assignment, "unusable", why, max_score=most, seed=seed, suite_hash=suite)
+        reports.append(report)
     return reports
 
 

@@ -19,7 +19,7 @@ from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownJo
 from autograder.mend import Mended, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
-from autograder.report import ExerciseReport, GradeReport, Status, total
+from autograder.report import ExerciseReport, GradeReport, Status, total, without_score
 
 TIERS: tuple[Tier, ...] = ("A", "B", "C")
 ATTEMPTS = 2
@@ -234,17 +234,9 @@ class Grader:
     def _without_score(
         self, path: Path, assignment: str | None, seed: int, status: Status, error: Message
     ) -> GradeReport:
-        return GradeReport(
-            notebook=str(path),
-            assignment=assignment,
-            status=status,
-            score=None,
-            max_score=sum(self.points.get(assignment or "", {}).values()),
-            seed=seed,
-            suite_hash=self._hash(assignment) if assignment else "",
-            confinement="none",
-            error=error,
-        )
+        most = sum(self.points.get(assignment or "", {}).values())
+        suite = self._hash(assignment) if assignment else ""
+        return without_score(path, assignment, status, error, max_score=most, seed=seed, suite_hash=suite)
 
     def _hash(self, assignment: str) -> str:
         if assignment not in self._hashes:

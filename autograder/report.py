@@ -7,6 +7,7 @@ Inside, sentences are messages (an id with arguments); `public` turns them into 
 from __future__ import annotations
 
 import gettext
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -92,6 +93,23 @@ class GradeReport(msgspec.Struct, frozen=True):
         if self.error is None:
             del shown["error"]
         return shown
+
+
+def without_score(
+    path: Path, assignment: str | None, status: Status, error: Message, *, max_score: float, seed: int, suite_hash: str
+) -> GradeReport:
+    """The report of a notebook of which nothing was run, and why."""
+    return GradeReport(
+        notebook=str(path),
+        assignment=assignment,
+        status=status,
+        score=None,
+        max_score=max_score,
+        seed=seed,
+        suite_hash=suite_hash,
+        confinement="none",
+        error=error,
+    )
 
 
 def total(scores: list[float | None]) -> float | None:

@@ -17,6 +17,7 @@ class Role:
 
 
 def role_of(node: ast.AST, field: str, child: ast.AST) -> str:
+    """The role (see `Role`) of what stands in a field of a node."""
     if isinstance(node, ast.Call) and field == "func":
         return Role.CALLED
     if isinstance(node, ast.Attribute) and isinstance(child, ast.Name | ast.Attribute):

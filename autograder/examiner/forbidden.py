@@ -42,20 +42,8 @@ RUNNERS = ("builtins.exec", "builtins.eval", "builtins.compile")
 
 OF_THE_NOTEBOOK = frozenset(
     (
-        "get_ipython",
-        "display",
-        "In",
-        "Out",
-        "exit",
-        "quit",
-        "_",
-        "__",
-        "___",
-        "_i",
-        "_ii",
-        "_iii",
-        "__name__",
-        "__doc__",
+        *("get_ipython", "display", "In", "Out", "exit", "quit", "__name__", "__doc__"),
+        *("_", "__", "___", "_i", "_ii", "_iii"),
     )
 )
 """Names that a notebook has without binding them."""

@@ -11,14 +11,8 @@ Hiding = tuple[str, int | None]
 
 MODULES = (
     *("autograder", "ctypes", "dis", "marshal", "pickle", "code", "codeop", "runpy"),
-    *(
-        "gc.get_objects",
-        "gc.get_referrers",
-        "gc.get_referents",
-        "inspect.currentframe",
-        "inspect.stack",
-        "inspect.trace",
-    ),
+    *("gc.get_objects", "gc.get_referrers", "gc.get_referents"),
+    *("inspect.currentframe", "inspect.stack", "inspect.trace"),
     *("inspect.getinnerframes", "inspect.getouterframes", "inspect.getclosurevars", "inspect.getmembers"),
     *("sys._getframe", "sys._current_frames", "sys.modules", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
     *("types.CodeType", "types.FunctionType", "importlib.reload", "importlib.util", "importlib.machinery"),

@@ -21,6 +21,7 @@ from autograder.feedback.maths import LITERAL_DOLLAR, MAX_TEX, with_maths
 from autograder.feedback.rows import Translations, say
 from autograder.messages import N_
 from autograder.sanitise import clean_html, clean_outputs
+from autograder.sanitise.text import REORDERING
 
 MAX_TEXT = 20_000
 """Characters of one cell, or of one text among its outputs; of more, the beginning and the end are shown."""
@@ -49,8 +50,7 @@ _SGR = re.compile(r"\x1b\[[\d;]*m")
 _INDEXED_COLOUR = re.compile(r"(?<!\d)([34])8;5;(\d{1,3})")
 _INLINE_STYLE = re.compile(r' style="[^"]*"')
 _HEADING = re.compile(r"(?<=<)(/?)h([1-6])(?=>)")
-# Code in which letters stand in another order than Python reads them (https://trojansource.codes).
-_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_REORDERING = re.compile(f"[{REORDERING}]")
 _BORDER = re.compile(r'(?<=<table) border="[0-9]*"')
 _PROMPT = re.compile(r"(?<=Cell )In\[(\d{1,9})\]")
 

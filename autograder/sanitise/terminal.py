@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autograder.sanitise.text import bounded, writable
+from autograder.sanitise.text import REORDERING, bounded, writable
 
 MAX_COLOURS = 2_000
 """Colour sequences in one text; nbconvert copies the rest of the text at each one."""
@@ -14,7 +14,7 @@ _SINGLE_COLOUR = r"[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|(?!0*[34]8[;m
 _ESCAPES = re.compile(
     rf"(?P<colour>\x1b\[(?:(?:{_SINGLE_COLOUR});){{0,16}}(?:{_SINGLE_COLOUR})m)"
     r"|\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?|\x1b"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u202a-\u202e\u2066-\u2069]"
+    rf"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f{REORDERING}]"
 )
 
 

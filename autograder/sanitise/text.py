@@ -9,8 +9,10 @@ MAX_ESCAPED = 50_000
 """Characters in one text that HTML escapes: nh3 needs quadratic time for them, and nbconvert 25 µs for each."""
 CUT = " […]"
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
-"""Characters that no page may hold, and those that make letters stand in another order than they are read."""
+REORDERING = r"\u202a-\u202e\u2066-\u2069"
+"""Those that make letters stand in another order than they are read (https://trojansource.codes), for a pattern."""
+CONTROLS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f{REORDERING}]")
+"""Characters that no page may hold, and those."""
 TAG = re.compile(r"(<[^<>\"]*(?:\"[^\"]*\"[^<>\"]*)*>)")
 """A tag of clean HTML; `split` gives text and tags by turns, text first."""
 

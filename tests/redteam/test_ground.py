@@ -52,7 +52,7 @@ def test_what_bears_the_mark_is_seen_in_common_folders(ground: Ground) -> None:
 
 def test_a_process_that_is_left_is_seen_wherever_it_belongs(ground: Ground) -> None:
     before = processes(ground)
-    # As a worker's child would be: in a session of its own, its parent gone, the command line that of the zygote.
+    # As a worker's child would be: detached, its parent gone, the command line that of the zygote.
     sleeper = "import os, time\npid = os.fork()\nif pid: print(pid)\nelse: (os.setsid(), os.close(1), time.sleep(60))"
     told = subprocess.run(
         [sys.executable, "-c", f"{sleeper}  # {ground.temporary}"],

@@ -191,7 +191,7 @@ def _expect_attention(student: Student, rng: Draws, inputs: Inputs, loss: torch.
     x, targets, lengths, W_q, W_k, W_v, W_out = inputs
     others = ((rng.normal(*W_q.shape), rng.normal(*W_k.shape)) for _ in range(2))
     if all(same_number(loss_of(student, (x, targets, lengths, *other, W_v, W_out)), loss) for other in others):
-        says = N_("your loss stays {seen} whatever numbers are in W_q and W_k: it depends on no attention")
+        says = N_("your loss stays {seen} whatever numbers are in W_q and W_k: it does not depend on attention")
         fail(says, seen=number_text(loss))
     moved = (with_targets(inputs, _moved(targets, lengths, places)) for places in (1, -1))
     if all(same_number(loss_of(student, one), loss) for one in moved):
