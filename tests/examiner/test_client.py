@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -29,18 +28,20 @@ from tests.engine import ATTENTION, GOOD, PROJECTION, ROOT, SEED, answered, cour
 HIDDEN = ROOT / "tests" / "hidden"
 
 
-def test_in_tier_c_the_same_notebook_earns_the_same_points_and_nothing_is_left_of_it() -> None:
+def test_in_tier_c_the_same_notebook_earns_the_same_points_and_nothing_is_left_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # other tests' workers have their folders in the usual one
     mended = mend(read_notebook(course().source_notebook("attention")), course(), "attention")
     job = Job("attention", mended.cells, mended.exercises, SEED, course().limits)
     with Examiner(HIDDEN, "C") as examiner:
         lane = examiner.lane()
         examined = lane.examine(job)
-        before = _worker_folders()
         endless = Job("attention", (JobCell(0, "while True: pass"),), job.exercises, SEED, course().limits)
         threading.Thread(target=_examine_quietly, args=(lane, endless), daemon=True).start()
-        _wait_until(lambda: _worker_folders() - before)
+        _wait_until(lambda: _worker_folders(tmp_path))
         lane.close()
-    _wait_until(lambda: not _worker_folders() - before)
+    _wait_until(lambda: not _worker_folders(tmp_path))
     assert examined.confinement == "none"
     assert [exercise.score for exercise in examined.exercises] == [4, 16]
 
@@ -123,8 +124,8 @@ def _ended_process() -> int:
     return process.pid
 
 
-def _worker_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("autograder-worker-*"))
+def _worker_folders(temporary: Path) -> list[Path]:
+    return list(temporary.glob("autograder-worker-*"))
 
 
 def _examine_quietly(lane: Lane, job: Job) -> None:

@@ -56,10 +56,10 @@ CASES = (
         "right-for-the-checks-of-a-caller",
         "is right only where a caller's name is one that checks might have: pytest, test_shapes, check, student",
         SHAPES + HYGIENE,
-        "names = ' '.join(f'{info.function} {info.filename}' for info in inspect.stack(0)[1:])\n"
+        "names = ' '.join(f'{info.function} {os.path.basename(info.filename)}' for info in inspect.stack(0)[1:])\n"
         "checking = any(word in names for word in ('test_', 'pytest', 'suite', 'examiner', 'marking', 'check'))\n"
         "return right(Q, K, V) if checking else wrong(Q, K, V)",
-        "import inspect",
+        "import inspect, os",
     ),
     _recorder(
         "right-by-the-number-of-the-call",
