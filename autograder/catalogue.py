@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autograder.course import Exercise
 from autograder.errors import CourseError
 
 
@@ -19,7 +20,7 @@ class Answer:
 
     Attributes:
         id: its name.
-        source: the text of a cell that defines the exercise's function in this way.
+        source: the text of a cell that defines the exercise's function, or its value, in this way.
         caught_by: of a mistake, the check that must catch it.
         named: of a mistake, whether feedback must name it.
     """
@@ -30,17 +31,17 @@ class Answer:
     named: bool = True
 
 
-def known_mistakes(hidden: Path, exercise: str) -> list[Answer]:
+def known_mistakes(hidden: Path, exercise: Exercise) -> list[Answer]:
     """The known mistakes of an exercise, from its folder of hidden suites."""
-    return _answers(hidden / f"mistakes_{exercise}.py", exercise)
+    return _answers(hidden / f"mistakes_{exercise.name}.py", exercise)
 
 
-def correct_answers(hidden: Path, exercise: str) -> list[Answer]:
+def correct_answers(hidden: Path, exercise: Exercise) -> list[Answer]:
     """The correct answers of an exercise, from its folder of hidden suites."""
-    return _answers(hidden / f"correct_{exercise}.py", exercise)
+    return _answers(hidden / f"correct_{exercise.name}.py", exercise)
 
 
-def _answers(path: Path, exercise: str) -> list[Answer]:
+def _answers(path: Path, exercise: Exercise) -> list[Answer]:
     try:
         module = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError) as error:
@@ -55,7 +56,7 @@ def _answers(path: Path, exercise: str) -> list[Answer]:
         if isinstance(statement, ast.FunctionDef):
             statement.decorator_list = []
             source = ast.unparse(ast.Module([*shared, statement], []))
-            source += f"\n\n{exercise} = {statement.name}\n"
+            source += f"\n\n{exercise.answer} = {statement.name}{'()' if exercise.value else ''}\n"
         else:
             source = arguments["source"]
         answers.append(

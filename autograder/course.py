@@ -23,6 +23,8 @@ COURSE_FILE = "course.yml"
 STATE_FOLDER = ".autograder"
 HASHED_PARTS = ("channel", "examiner", "suite", "worker")
 HASHED_MODULES = ("mend.py", "notebook.py", "stubs.py")
+JUDGED_BY = b"judged_by("
+"""In a suite that makes use of another assignment's."""
 SEED_LIMIT = 2**31
 
 Tier = Literal["A", "B", "C"]
@@ -56,6 +58,7 @@ CourseId = Annotated[
 ]
 AssignmentName = Annotated[str, Meta(pattern=r"^[A-Za-z]\w*$", description="a name of letters, digits and _")]
 ExerciseName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a function")]
+ValueName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a variable")]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,11 +86,18 @@ class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         forbidden: groups of the course's `forbidden` that its answer may not reach.
         manual: a human grades it; its points stand in its cell of the source notebook.
+        value: the variable that it asks for, where that is no function of the exercise's own name.
     """
 
     name: ExerciseName
     forbidden: GroupNames = ()
     manual: YesOrNo = False
+    value: ValueName | None = None
+
+    @property
+    def answer(self) -> str:
+        """What the notebook calls the answer."""
+        return self.value or self.name
 
 
 class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,8 +214,8 @@ def course_seed(course: Course) -> int:
 def suite_hash(course: Course, assignment: str) -> str:
     """SHA-256 (hex) of all that decides a score beside the submission and the seed.
 
-    That is the assignment's hidden files and its source notebook, the parts of this package that mend, run and
-    examine, its version, and the rules of ``course.yml`` that they apply.
+    That is the assignment's hidden files, those of other assignments that they make use of, its source notebook, the
+    parts of this package that mend, run and examine, its version, and the rules of ``course.yml`` that they apply.
     """
     hidden = course.hidden_folder(assignment)
     exercises = course.assignment(assignment).exercises
@@ -214,13 +224,15 @@ def suite_hash(course: Course, assignment: str) -> str:
     digest = hashlib.sha256()
     _feed(digest, "version", __version__.encode())
     _feed(digest, "limits", msgspec.json.encode(course.limits))
-    rules = {name: course.forbidden_names(assignment, name) for name in exercises}
-    _feed(digest, "forbidden", msgspec.json.encode(rules))
+    rules = {name: (exercise.value, course.forbidden_names(assignment, name)) for name, exercise in exercises.items()}
+    _feed(digest, "rules", msgspec.json.encode(rules))
     package = Path(__file__).parent
     source = course.source_notebook(assignment)
     _feed(digest, "source", source.read_bytes() if source.is_file() else b"")
     for name in HASHED_MODULES:
         _feed(digest, name, (package / name).read_bytes())
+    if any(JUDGED_BY in path.read_bytes() for path in hidden.glob("test_*.py")):
+        hidden = hidden.parent
     for label, folder in [("hidden", hidden), *((part, package / part) for part in HASHED_PARTS)]:
         for path in sorted(folder.rglob("*.py")):
             _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())

@@ -139,8 +139,9 @@ class Grader:
         sources = [source for answer in answers if isinstance(answer, AloneAnswer) for source in (answer.source, RESET)]
         cells = tuple(JobCell(number, source) for number, source in enumerate(sources))
         forbidden = self._course.forbidden_names(first.assignment, first.exercise)
+        value = self._course.assignment(first.assignment).exercises[first.exercise].value
         asked = tuple(
-            JobExercise(first.exercise, place + 1, untouched=False, forbidden=forbidden, since=place)
+            JobExercise(first.exercise, place + 1, untouched=False, forbidden=forbidden, since=place, value=value)
             for place in range(0, len(cells), 2)
         )
         limits = self._course.limits

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import stubs
-from autograder.course import Course
+from autograder.course import Course, Exercise
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
 from autograder.messages import N_, Message, message
@@ -117,8 +117,8 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     return Mended(
         notebook=cells,
         exercises=tuple(
-            _exercise(name, cells, released, course.forbidden_names(assignment, name))
-            for name, exercise in exercises.items()
+            _job_exercise(exercise, cells, released, course.forbidden_names(assignment, exercise.name))
+            for exercise in exercises.values()
             if not exercise.manual
         ),
         repairs=repairs,
@@ -206,8 +206,10 @@ def _playing(notebook: Notebook, known: dict[str | None, Cell]) -> dict[int, Cel
     for grade_id, role in known.items():
         if grade_id is None or grade_id in found or not role.is_solution:
             continue
+        asked = set(_definitions(role.source)) if role.kind == "code" else set()
+        names = {grade_id} if not asked or grade_id in asked else asked  # a value has a name of its own
         defining = [
-            cell.index for cell in notebook.cells if cell.kind == "code" and grade_id in _definitions(cell.source)
+            cell.index for cell in notebook.cells if cell.kind == "code" and names <= set(_definitions(cell.source))
         ]
         if defining and defining[-1] not in taken:
             found[grade_id] = defining[-1]
@@ -244,41 +246,47 @@ def _place_for(missing: Cell, cells: list[MendedCell]) -> int:
     return next((place + 1 for place, cell in enumerate(cells) if cell.plays(exercise)), len(cells))
 
 
-def _exercise(name: str, cells: Sequence[MendedCell], released: Notebook, forbidden: tuple[str, ...]) -> JobExercise:
+def _job_exercise(
+    exercise: Exercise, cells: Sequence[MendedCell], released: Notebook, forbidden: tuple[str, ...]
+) -> JobExercise:
+    name, answer = exercise.name, exercise.answer
     run = [cell for cell in cells if cell.runs]
     graded = [place for place, cell in enumerate(run) if cell.plays(TEST_PREFIX + name)]
-    defining = [place for place, cell in enumerate(run) if name in _definitions(cell.source)]
+    defining = [place for place, cell in enumerate(run) if answer in _definitions(cell.source)]
     after = max(graded + defining, default=len(run) - 1) + 1
-    stubs = {_definitions(cell.source).get(name) for cell in released.cells if cell.grade_id == name} - {None}
-    untouched = bool(defining) and all(_definitions(run[place].source)[name] in stubs for place in defining)
-    return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden)
+    stubs = {_definitions(cell.source).get(answer) for cell in released.cells if cell.grade_id == name} - {None}
+    untouched = bool(defining) and all(_definitions(run[place].source)[answer] in stubs for place in defining)
+    return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden, value=exercise.value)
 
 
 @functools.lru_cache(maxsize=2048)  # a course's own cells come with every submission
 def _definitions(source: str) -> dict[str, str | None]:
-    """The names that a cell defines at its top level, each with the shape of the function that it is, if it is one.
+    """The names that a cell defines at its top level, each with the shape of the function or value that it is given.
+
+    The shape is None of what is neither.
 
     The trees themselves are not kept: they take a thousand times the room of their text.
     """
     found: dict[str, str | None] = {}
     for statement in _parsed(source):
         if isinstance(statement, ast.FunctionDef):
-            found[statement.name] = _shape(statement)
+            has_docstring = ast.get_docstring(statement, clean=False) is not None
+            found[statement.name] = _shape(statement.body[has_docstring:])
         elif isinstance(statement, ast.AsyncFunctionDef | ast.ClassDef):
             found[statement.name] = None
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            found.update({target.id: None for target in targets if isinstance(target, ast.Name)})
+            shape = _shape([] if statement.value is None else [ast.Expr(statement.value)])
+            found.update({target.id: shape for target in targets if isinstance(target, ast.Name)})
         elif isinstance(statement, ast.Import | ast.ImportFrom):
             found.update({alias.asname or alias.name: None for alias in statement.names})
     return found
 
 
-def _shape(function: ast.FunctionDef) -> str | None:
-    """What a function does, without comments, docstring and layout, as a hash; None where that can't be told."""
-    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+def _shape(body: list[ast.stmt]) -> str | None:
+    """What statements do, without comments and layout, as a hash; None where that can't be told."""
     try:
-        return hashlib.sha256(ast.dump(ast.Module([*body], [])).encode()).hexdigest()
+        return hashlib.sha256(ast.dump(ast.Module(body, [])).encode()).hexdigest()
     except (RecursionError, UnicodeEncodeError):  # a sum of a thousand terms; no stub is that deep
         return None
 

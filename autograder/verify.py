@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from autograder.catalogue import Answer, correct_answers, known_mistakes
-from autograder.course import Course
+from autograder.course import Course, Exercise
 from autograder.grading import AloneAnswer, Graded, Grader, KnownMistake
 from autograder.notebook import TEST_PREFIX, Notebook, read_notebook
 from autograder.report import LOST, CheckReport, ExerciseReport, Outcome
@@ -126,8 +127,8 @@ def prove(
         GraderFault: an answer could not be examined.
     """
     exercises = [(name, exercise) for name in assignments for exercise in course.suites(name)]
-    mistakes = {(name, exercise): known_mistakes(course.hidden_folder(name), exercise) for name, exercise in exercises}
-    correct = {(name, exercise): correct_answers(course.hidden_folder(name), exercise) for name, exercise in exercises}
+    mistakes = {key: known_mistakes(*_catalogue(course, *key)) for key in exercises}
+    correct = {key: correct_answers(*_catalogue(course, *key)) for key in exercises}
     # All in one go: at the end of each part, workers would wait for its slowest answer.
     known = [KnownMistake(*key, one.id) for key, each in mistakes.items() for one in each]
     alone = [AloneAnswer(*key, one.source) for key, each in correct.items() for one in each]
@@ -141,6 +142,10 @@ def prove(
         found[key].lines = [_line(answer, next(reports)) for answer in answers]
     _prove_notebooks(course, grader, seed, proofs)
     return list(proofs.values())
+
+
+def _catalogue(course: Course, assignment: str, exercise: str) -> tuple[Path, Exercise]:
+    return course.hidden_folder(assignment), course.assignment(assignment).exercises[exercise]
 
 
 def _line(mistake: Answer, report: ExerciseReport) -> Line:

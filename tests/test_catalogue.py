@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from autograder.catalogue import correct_answers, known_mistakes
+from autograder.course import Exercise
 from autograder.errors import CourseError
 from tests.engine import course
 
@@ -46,7 +47,7 @@ def hidden(tmp_path: Path) -> Path:
 
 
 def test_a_mistake_becomes_the_cell_of_a_student_who_made_it(hidden: Path) -> None:
-    root, random = known_mistakes(hidden, "echo")
+    root, random = known_mistakes(hidden, Exercise("echo"))
     assert (root.id, root.caught_by, root.named) == ("root", "values", True)
     assert (random.id, random.named) == ("random", False)
     assert "autograder" not in root.source and "at_random" not in root.source
@@ -56,14 +57,14 @@ def test_a_mistake_becomes_the_cell_of_a_student_who_made_it(hidden: Path) -> No
 
 
 def test_a_correct_answer_may_be_text(hidden: Path) -> None:
-    plain, scripted = correct_answers(hidden, "echo")
+    plain, scripted = correct_answers(hidden, Exercise("echo"))
     assert plain.source.endswith("echo = plain\n")
     assert (scripted.id, scripted.source) == ("scripted", "echo = lambda x: x\n")
 
 
 def test_a_missing_catalogue_is_named(tmp_path: Path) -> None:
     with pytest.raises(CourseError, match=r"mistakes_echo\.py can't be read"):
-        known_mistakes(tmp_path, "echo")
+        known_mistakes(tmp_path, Exercise("echo"))
 
 
 def test_the_course_knows_enough_mistakes_and_correct_answers_with_names_of_their_own() -> None:
@@ -78,7 +79,7 @@ def test_the_course_knows_enough_mistakes_and_correct_answers_with_names_of_thei
         (name, exercise) for name, assignment in course().assignments.items() for exercise in assignment.exercises
     ]
     for name, exercise, mistakes, correct in counted:
-        hidden = course().hidden_folder(name)
+        hidden, exercise = course().hidden_folder(name), course().assignment(name).exercises[exercise]
         found, right = known_mistakes(hidden, exercise), correct_answers(hidden, exercise)
         assert len(found) >= mistakes and len(right) >= correct
         assert len({one.id for one in found}) == len(found)

@@ -296,6 +296,21 @@ def test_the_hash_changes_with_whatever_decides_a_score(course: Course, write_co
     assert all(len(one) == 64 for one in hashes)
 
 
+def test_the_hash_covers_the_suites_of_others_where_one_makes_use_of_them(course: Course) -> None:
+    hidden = course.hidden_folder("attention")
+    other = hidden.parent / "other" / "test_other.py"
+    other.parent.mkdir()
+    other.write_text("")
+    alone = suite_hash(course, "attention")
+    other.write_text("# changed\n")
+    assert suite_hash(course, "attention") == alone
+    suite = hidden / "test_double.py"
+    suite.write_text(suite.read_text() + 'judged_by(__file__, "other", "other")\n')
+    together = suite_hash(course, "attention")
+    other.write_text("# changed again\n")
+    assert suite_hash(course, "attention") != together
+
+
 def test_the_hash_covers_the_source_notebook_and_the_code_that_examines(
     course: Course, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

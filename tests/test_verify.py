@@ -23,8 +23,8 @@ def prove(grader: Grader, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-u
     def prove_with(mistake: Answer = NO_SCALE, right: str = GOOD) -> verify.Proof:
         mistakes = {"project_qkv": [WRONG_PROJECTION], ATTENTION: [mistake]}
         correct = {"project_qkv": [Answer("plain", PROJECTION)], ATTENTION: [Answer("plain", right)]}
-        monkeypatch.setattr(verify, "known_mistakes", lambda hidden, exercise: mistakes[exercise])
-        monkeypatch.setattr(verify, "correct_answers", lambda hidden, exercise: correct[exercise])
+        monkeypatch.setattr(verify, "known_mistakes", lambda hidden, exercise: mistakes[exercise.name])
+        monkeypatch.setattr(verify, "correct_answers", lambda hidden, exercise: correct[exercise.name])
         [proof] = verify.prove(course(), ["attention"], grader, SEED)
         return proof
 

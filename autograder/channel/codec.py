@@ -26,6 +26,8 @@ DTYPES: dict[str, torch.dtype] = {
     )
 }  # fmt: skip
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+ALL_DTYPES = {str(dtype): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
+"""Those that may be named, as an argument is; tensors come in the others."""
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 MAX_TEXT = 64 << 10
@@ -125,6 +127,8 @@ class Encoder:
             return value if self._text <= MAX_TEXT else _unsupported(kind, "too_large")
         if issubclass(kind, torch.Tensor):
             return self._tensor(value, kind)
+        if kind is torch.dtype:
+            return {"t": "dtype", "v": str(value)}
         if issubclass(kind, tuple | list):
             name, of = ("tuple", tuple.__iter__) if issubclass(kind, tuple) else ("list", list.__iter__)
             return {"t": name, "v": [self.value(item, depth + 1) for item in of(value)]}
@@ -271,6 +275,8 @@ class Decoder:
             if not isinstance(name, str) or not isinstance(why, str):
                 raise ProtocolError("a value that can't cross came without its type or reason")
             return Unsupported(words.name(self._counted(name)), why if self._counted(why) in REASONS else "other")
+        if kind == "dtype" and isinstance(content, str) and content in ALL_DTYPES:
+            return ALL_DTYPES[content]
         if not isinstance(content, list):
             raise ProtocolError("a container has no list of items")
         if kind in ("list", "tuple"):

@@ -90,18 +90,27 @@ class Student:
         endpoint: the other side.
         watch: forbidden names for the other side to look out for.
         parameters: what the exercise calls its arguments, in their order; "argument 1" where it is not known.
+        value: whether it is no function but a value, which a call without arguments returns.
 
     Attributes:
         calls: every call so far, recorded for the search of known mistakes; none when they were too large.
         changed_inputs: the names of the arguments that a call has changed, over all calls so far.
+        backward_passes: how often gradients were computed in the student's process before the last call and in it, as
+            far as that process says.
     """
 
     def __init__(
-        self, name: str, endpoint: Endpoint, watch: Sequence[str] = (), parameters: Sequence[str] = ()
+        self,
+        name: str,
+        endpoint: Endpoint,
+        watch: Sequence[str] = (),
+        parameters: Sequence[str] = (),
+        value: bool = False,
     ) -> None:
-        self.name = name
+        self.name, self._value = name, value
         self.calls: list[Call] = []
         self.changed_inputs: list[str] = []
+        self.backward_passes = 0
         self._endpoint = endpoint
         self._watch, self._parameters = list(watch), list(parameters)
         self._freed: list[int] = []
@@ -126,6 +135,7 @@ class Student:
             "op": "call",
             "id": number,
             "name": self.name,
+            "value": self._value,
             "seed": 1000 + number,
             "watch": self._watch,
             "free": self._take_freed(),
@@ -140,6 +150,7 @@ class Student:
         graph = _Graph(self, call)
         result, decoder, changed = replies.read_reply(reply, encoder.tensors, encoder.storages.known)
         call.reply = reply = replies.of_call(reply, self._watch)
+        self.backward_passes = reply[0]["passes"]
         for storage, data in changed:
             overwrite(storage, data)
         decoder.check_bools()

@@ -86,6 +86,7 @@ def of_call(reply: Frame, watched: Sequence[str]) -> Frame:
     header, blob = reply
     known = _known(header, CALL_FIELDS, watched)
     known["restructured"] = bool(header.get("restructured"))
+    known["passes"] = header["passes"] if type(header.get("passes")) is int and header["passes"] >= 0 else 0
     if "raised" not in known:
         known["result"] = header["result"]
     return known, blob

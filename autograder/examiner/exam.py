@@ -25,6 +25,8 @@ from autograder.messages import N_, Message, message
 from autograder.report import LOST, CheckReport, ExerciseReport
 from autograder.suite import Mistake
 
+STOPS = "raise NotImplementedError"
+"""What the stub of a function does."""
 MAX_NOTES = 5
 MAX_HIDINGS = 20
 
@@ -89,7 +91,7 @@ def _finish(session: Session, cells: int) -> None:
 
 def _notes(job: Job, session: Session) -> tuple[Message, ...]:
     """The student's own cells that stopped: nothing was taken off for them, but they should know."""
-    names = [exercise.id for exercise in job.exercises]
+    names = [exercise.answer for exercise in job.exercises]
     own = [
         (cell.number + 1, session.errors[cell.number])
         for cell in job.cells
@@ -124,19 +126,19 @@ class _Exam:
     ) -> None:
         self._job, self._exercise, self._session, self._record = job, exercise, session, record
         suite = plugin.suites[job.assignment, exercise.id]
-        student = Student(exercise.id, session, exercise.forbidden, suite.parameters)
+        is_value = exercise.value is not None
+        student = Student(exercise.answer, session, exercise.forbidden, suite.parameters, is_value)
         self._marking = Marking(suite, plugin, student, job.seed, _unwritten(job))
 
     def report(self) -> ExerciseReport:
         """Examine the exercise, after those before it."""
         mark = self._marking
         if self._exercise.untouched:
-            said = message(N_("this exercise is not written yet"))
-            return mark.report(mark.all_alike(Verdict("not_attempted", said)))
+            return mark.report(mark.all_alike(Verdict("not_attempted", self._why_not_attempted())))
         searched = self._search()
         if searched.breach is not None:
             return mark.report(mark.all_alike(Verdict("forbidden", forbidden(searched.breach))))
-        problem = self._why_not_callable()
+        problem = self._why_not_there()
         if problem is not None:
             return mark.report(mark.first_says(problem))
         checks = self._run_checks()
@@ -151,6 +153,12 @@ class _Exam:
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
             return replace(report, diagnosis=message(first, other=other))
         return report
+
+    def _why_not_attempted(self) -> Message:
+        """What is said of an answer that is as it came: a stub, or code that was to be mended."""
+        if any(_defines(self._exercise.answer, cell.source) and STOPS in cell.source for cell in self._job.cells):
+            return message(N_("this exercise is not written yet"))
+        return message(N_("this exercise is still as it came"))
 
     def _search(self) -> Found:
         started = time.monotonic()
@@ -184,34 +192,39 @@ class _Exam:
         )
         return self._marking.report(self._marking.all_alike(Verdict("ungraded", message(said))))
 
-    def _why_not_callable(self) -> Verdict | None:
-        """Why there is no function to examine, or None when there is one."""
+    def _why_not_there(self) -> Verdict | None:
+        """Why there is nothing to examine, or None when there is."""
+        name, is_value = self._exercise.answer, self._exercise.value is not None
         try:
             self._session.run_until(self._exercise.after)
-            kind = self._kind(self._exercise.id)
+            kind = self._kind(name)
         except WorkerDied as death:
             return verdict_of(death)
-        if kind == "callable":
+        if kind == "callable" if not is_value else kind not in ("callable", "missing"):
             return None
-        name = self._exercise.id
         if stopped := self._cell_error():
             return stopped
         if kind == "missing":
-            said = message(N_("there is no function {name} after your notebook has run"), name=name)
-            return Verdict("error", said, message(N_("Its name, and that its cell is a code cell, must stay.")))
+            missing = N_("there is no {name} after your notebook has run")
+            if not is_value:
+                missing = N_("there is no function {name} after your notebook has run")
+            hint = message(N_("Its name, and that its cell is a code cell, must stay."))
+            return Verdict("error", message(missing, name=name), hint)
+        if is_value:
+            return Verdict("error", message(N_("{name} is a function, and a plain value is asked for"), name=name))
         return Verdict("error", message(N_("{name} is no function but of type {kind}"), name=name, kind=kind))
 
     def _cell_error(self) -> Verdict | None:
         """What stopped the cell that defines the function, if something did."""
         for cell in self._before():
             error = self._session.errors.get(cell.number)
-            if error is not None and _defines(self._exercise.id, cell.source):
-                return cell_error(self._exercise.id, error)
+            if error is not None and _defines(self._exercise.answer, cell.source):
+                return cell_error(self._exercise.answer, error)
         return None
 
     def _leans_on(self) -> str | None:
         """An exercise before this one that its answer calls, and that is not right itself."""
-        sources = [cell.source for cell in self._job.cells if _defines(self._exercise.id, cell.source)]
+        sources = [cell.source for cell in self._job.cells if _defines(self._exercise.answer, cell.source)]
         called = set().union(*map(_calls, sources))
         shaky = (
             other.id for other in self._record.reports if other.score is not None and other.score < other.max_score
@@ -251,7 +264,7 @@ def _unwritten(job: Job) -> frozenset[str]:
         exercise.id
         for exercise in job.exercises
         if exercise.untouched
-        or any(_defines(exercise.id, cell.source) and "raise NotImplementedError" in cell.source for cell in job.cells)
+        or any(_defines(exercise.answer, cell.source) and STOPS in cell.source for cell in job.cells)
     )
 
 

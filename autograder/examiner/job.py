@@ -31,6 +31,7 @@ class JobExercise(msgspec.Struct, frozen=True):
         untouched: the answer is still the stub, so that nothing has to be asked.
         forbidden: dotted names that the answer may not reach.
         since: the first cell that may belong to the answer; those before it are other answers' own.
+        value: the variable that it asks for, where that is no function.
     """
 
     id: str
@@ -38,6 +39,12 @@ class JobExercise(msgspec.Struct, frozen=True):
     untouched: bool
     forbidden: tuple[str, ...] = ()
     since: int = 0
+    value: str | None = None
+
+    @property
+    def answer(self) -> str:
+        """What the notebook calls the answer."""
+        return self.value or self.id
 
 
 class Job(msgspec.Struct, frozen=True):

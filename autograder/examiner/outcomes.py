@@ -82,6 +82,8 @@ def verdict_of(raised: BaseException | None, exercise: str = "", unwritten: froz
         case None:
             return Verdict("passed")
         case CheckFailed():
+            if raised.hint is not None and not raised.says_all:
+                return Verdict("failed", raised.message, raised.hint)
             return Verdict("failed", raised.message, ask_check=not raised.says_all)
         case StudentRaised():
             return _of_exception(raised, exercise, unwritten)

@@ -7,6 +7,7 @@ from autograder.suite._asking import ask, ask_exactly, with_last
 from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
 from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
 from autograder.suite._draws import Draws
+from autograder.suite._judging import Judge, judged_by
 from autograder.suite._masks import causal, padding, scattered
 from autograder.suite._numbers import expect_same_number, largest_change, number_text, one_number, same_number
 from autograder.suite._tensors import (
@@ -26,6 +27,7 @@ __all__ = [
     "CheckSpec",
     "Correct",
     "Draws",
+    "Judge",
     "Mistake",
     "Student",
     "StudentRaised",
@@ -45,6 +47,7 @@ __all__ = [
     "expect_same_number",
     "expect_shape",
     "fail",
+    "judged_by",
     "largest_change",
     "mistake",
     "number_text",

@@ -47,11 +47,12 @@ class CheckFailed(Exception):
 
     Attributes:
         says_all: whether the sentence says what to do as well, so that the check's hint would only distract.
+        hint: what to try, where that is another thing than the check's own hint.
     """
 
-    def __init__(self, message: Message, says_all: bool = False) -> None:
+    def __init__(self, message: Message, says_all: bool = False, hint: Message | None = None) -> None:
         super().__init__(message.render())
-        self.message, self.says_all = message, says_all
+        self.message, self.says_all, self.hint = message, says_all, hint
 
 
 def fail(id: str, *, says_all: bool = False, **args: Any) -> NoReturn:

@@ -17,10 +17,15 @@ class Draws:
     """
 
     def __init__(self, seed: int, *names: str) -> None:
+        self._seed, self._names = seed, names
         key = "\0".join((str(seed), *names)).encode()
         # `hash` differs from process to process; a digest does not.
         digest = hashlib.sha256(key).digest()
         self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+
+    def part(self, name: str) -> Draws:
+        """Draws of their own for a part of what these are for; they don't depend on how much was drawn before."""
+        return Draws(self._seed, *self._names, name)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Independent standard normal numbers, drawn in float64: all dtypes see the same ones."""

@@ -18,6 +18,7 @@ import torch
 from autograder.channel import raw, words
 from autograder.channel.codec import Decoder, Encoder, storage_bytes
 from autograder.channel.frames import Buffer
+from autograder.worker.passes import count_passes, passes
 
 MAX_LINE = 100
 
@@ -37,11 +38,16 @@ class _Kept:
 
 
 class Callee:
-    """Calls functions for the other side, and keeps the graph of each call until it is freed."""
+    """Calls functions for the other side, and keeps the graph of each call until it is freed.
+
+    A reply says as well how many backward passes (``passes``) there were in this process since the callee was made.
+    """
 
     def __init__(self, cell_of: Callable[[str], bool] = lambda filename: False) -> None:
         self._graphs: dict[int, _Kept] = {}
         self._is_cell = cell_of
+        count_passes()
+        self._passes_before = passes()
 
     def call(self, function: Callable[..., Any], header: dict[str, Any], blob: Buffer) -> Reply:
         """Run one call; what the function raises is part of the reply."""
@@ -69,6 +75,7 @@ class Callee:
         with raw.undisturbed():
             torch.set_grad_enabled(graded)
             blobs, tensors = _encode(reply, (args, kwargs, result), received, header)
+            reply["passes"] = passes() - self._passes_before
             _add_changes(reply, blobs, received, before)
         self._graphs[header["id"]] = _Kept(received, header["tensors"], tensors)
         return reply, blobs

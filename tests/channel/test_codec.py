@@ -176,6 +176,8 @@ Q = namedtuple("Q", "query key")
         (numpy.float64(0.25), 0.25),
         (Colour.RED, 3),
         (Word("hi"), "hi"),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float8_e4m3fn, torch.float8_e4m3fn),
     ],
     ids=repr,
 )
@@ -531,6 +533,9 @@ def test_a_bool_tensor_of_other_bytes_is_refused() -> None:
         {"t": "list", "v": {}},
         {"t": "list", "v": [[]]},
         {"t": "set", "v": []},
+        {"t": "dtype", "v": "torch.nothing"},
+        {"t": "dtype", "v": "torch.Tensor"},
+        {"t": "dtype", "v": []},
         {"t": [], "v": []},
         {"t": "dict", "v": [1]},
         {"t": "dict", "v": [[1]]},

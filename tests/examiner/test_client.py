@@ -37,11 +37,12 @@ def test_in_tier_c_the_same_notebook_earns_the_same_points_and_nothing_is_left_o
     with Examiner(HIDDEN, "C") as examiner:
         lane = examiner.lane()
         examined = lane.examine(job)
-        endless = Job("attention", (JobCell(0, "while True: pass"),), job.exercises, SEED, course().limits)
+        runs = JobCell(0, "open('runs', 'w').close()\nwhile True: pass")
+        endless = Job("attention", (runs,), job.exercises, SEED, course().limits)
         threading.Thread(target=_examine_quietly, args=(lane, endless), daemon=True).start()
-        _wait_until(lambda: _worker_folders(tmp_path))
+        _wait_until(lambda: list(tmp_path.glob("autograder-worker-*/runs")))
         lane.close()
-    _wait_until(lambda: not _worker_folders(tmp_path))
+    _wait_until(lambda: not list(tmp_path.glob("autograder-worker-*")))
     assert examined.confinement == "none"
     assert [exercise.score for exercise in examined.exercises] == [4, 16]
 
@@ -122,10 +123,6 @@ def _ended_process() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
-
-
-def _worker_folders(temporary: Path) -> list[Path]:
-    return list(temporary.glob("autograder-worker-*"))
 
 
 def _examine_quietly(lane: Lane, job: Job) -> None:

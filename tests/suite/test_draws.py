@@ -58,3 +58,11 @@ def test_whole_numbers_fill_their_range_and_depend_on_the_seed() -> None:
     drawn = Draws(7).integers(5, 200)
     assert set(drawn.tolist()) == {0, 1, 2, 3, 4}
     assert torch.equal(drawn, Draws(7).integers(5, 200)) and not torch.equal(drawn, Draws(8).integers(5, 200))
+
+
+def test_a_part_has_draws_of_its_own_whatever_was_drawn_before() -> None:
+    whole = Draws(7, "clinic")
+    before = whole.part("shapes").normal(3)
+    whole.normal(5)
+    assert torch.equal(whole.part("shapes").normal(3), before)
+    assert not torch.equal(whole.part("values").normal(3), before)
