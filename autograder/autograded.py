@@ -76,7 +76,7 @@ def not_run(notebook: Notebook, course: Course, assignment: str) -> nbformat.Not
         CourseError: the course has no such notebook.
     """
     released = released_notebook(course, assignment, notebook.path.stem)
-    cells, _ = restored(notebook, released)
+    cells, _ = restored(notebook, released, course.assignment(assignment))
     return _assembled(cells, released, _Shown())
 
 

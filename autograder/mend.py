@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import stubs
-from autograder.course import Course, Exercise
+from autograder.course import Assignment, Course, Exercise
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
 from autograder.messages import N_, Message, message
@@ -94,8 +94,9 @@ def recognise(notebook: Notebook, course: Course) -> str:
     }
     best = max(scores, key=lambda name: scores[name])
     if not scores[best]:
-        known = "; ".join(f"{name}: {', '.join(a.exercises)}" for name, a in course.assignments.items())
-        raise UnusableNotebook(f"{notebook.path} holds none of this course's exercises ({known}).")
+        raise UnusableNotebook(
+            f"{notebook.path} holds no exercise of this course, whose assignments are {', '.join(course.assignments)}."
+        )
     return best
 
 
@@ -113,7 +114,7 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     exercises = course.assignment(assignment).exercises
     if not _named(notebook) & set(exercises):
         raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(exercises)}.")
-    cells, repairs = restored(notebook, released)
+    cells, repairs = restored(notebook, released, course.assignment(assignment))
     return Mended(
         notebook=cells,
         exercises=tuple(
@@ -125,10 +126,12 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     )
 
 
-def restored(notebook: Notebook, released: Notebook) -> tuple[tuple[MendedCell, ...], tuple[Message, ...]]:
+def restored(
+    notebook: Notebook, released: Notebook, assignment: Assignment
+) -> tuple[tuple[MendedCell, ...], tuple[Message, ...]]:
     """A notebook's cells with the course's own as they were released, and what had to be repaired for that."""
     repairs: list[Message] = []
-    cells = _with_roles(notebook, released, repairs)
+    cells = _with_roles(notebook, released, assignment, repairs)
     _add_missing(cells, released, repairs)
     return tuple(cells), tuple(repairs)
 
@@ -168,10 +171,12 @@ def _read_once(path: Path, changed: int) -> Notebook:
     return dataclasses.replace(notebook, cells=tuple(cells))
 
 
-def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) -> list[MendedCell]:
+def _with_roles(
+    notebook: Notebook, released: Notebook, assignment: Assignment, repairs: list[Message]
+) -> list[MendedCell]:
     """The cells that came in, each with the course's cell that it stands for; locked ones as they were released."""
     known: dict[str | None, Cell] = {cell.grade_id: cell for cell in released.cells if cell.grade_id}
-    playing = _playing(notebook, known)
+    playing = _playing(notebook, known, {one.name: one.answer for one in assignment.exercises.values()})
     shown = {cell.source.strip() for cell in released.cells if ILLUSTRATION in cell.tags}
     texts = {(cell.kind, cell.source.strip()): cell for cell in released.cells}
     cells = []
@@ -192,10 +197,10 @@ def _with_roles(notebook: Notebook, released: Notebook, repairs: list[Message]) 
     return cells
 
 
-def _playing(notebook: Notebook, known: dict[str | None, Cell]) -> dict[int, Cell]:
+def _playing(notebook: Notebook, known: dict[str | None, Cell], answers: dict[str, str]) -> dict[int, Cell]:
     """Which cells stand for which of the course's, by index: of copies, the first of a locked cell, the last answer.
 
-    An answer whose metadata is gone is known by what it defines.
+    An answer whose metadata is gone is known by what it defines, which `answers` holds by grade_id.
     """
     found: dict[str, int] = {}
     for cell in notebook.cells:
@@ -206,11 +211,8 @@ def _playing(notebook: Notebook, known: dict[str | None, Cell]) -> dict[int, Cel
     for grade_id, role in known.items():
         if grade_id is None or grade_id in found or not role.is_solution:
             continue
-        asked = set(_definitions(role.source)) if role.kind == "code" else set()
-        names = {grade_id} if not asked or grade_id in asked else asked  # a value has a name of its own
-        defining = [
-            cell.index for cell in notebook.cells if cell.kind == "code" and names <= set(_definitions(cell.source))
-        ]
+        name = answers.get(grade_id, grade_id)
+        defining = [cell.index for cell in notebook.cells if cell.kind == "code" and name in _definitions(cell.source)]
         if defining and defining[-1] not in taken:
             found[grade_id] = defining[-1]
             taken.add(defining[-1])

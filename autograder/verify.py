@@ -80,7 +80,9 @@ class ExerciseProof:
 
     @property
     def caught_once(self) -> list[str]:
-        """Mistakes that one check alone caught."""
+        """Mistakes that one check of several caught alone."""
+        if len(self.checks) == 1:
+            return []
         return [line.mistake.id for line in self.lines if len(line.caught) == 1]
 
     @property

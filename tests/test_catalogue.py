@@ -10,6 +10,7 @@ from autograder.catalogue import correct_answers, known_mistakes
 from autograder.course import Exercise
 from autograder.errors import CourseError
 from tests.engine import course
+from tests.suite.test_clinic import SICK
 
 MISTAKES = '''
 """Docstring."""
@@ -69,14 +70,17 @@ def test_a_missing_catalogue_is_named(tmp_path: Path) -> None:
 
 def test_the_course_knows_enough_mistakes_and_correct_answers_with_names_of_their_own() -> None:
     enough = {
+        "sequences": {"rnn": (12, 8), "pad_sequences": (12, 8), "shapes": (8, 4)},
         "attention": {"project_qkv": (5, 5), "scaled_dot_product_attention": (25, 22)},
         "masking": {"padding_mask": (5, 5), "causal_mask": (5, 5), "masked_attention": (15, 10)},
         "loss": {"ignore_padding": (4, 4), "sequence_cross_entropy": (12, 10), "tagging_loss": (8, 4)},
         "multihead": {"split_heads": (5, 5), "merge_heads": (4, 4), "multi_head_attention": (18, 8)},
+        "heads": {"attention_bytes": (10, 6), "positional_encoding": (15, 8), "experiment": (8, 4)},
+        "clinic": dict.fromkeys(SICK, (2, 2)),
     }
     counted = [(name, exercise, *least) for name, each in enough.items() for exercise, least in each.items()]
     assert [(name, exercise) for name, exercise, *_ in counted] == [
-        (name, exercise) for name, assignment in course().assignments.items() for exercise in assignment.exercises
+        (name, exercise) for name in course().assignments for exercise in course().suites(name)
     ]
     for name, exercise, mistakes, correct in counted:
         hidden, exercise = course().hidden_folder(name), course().assignment(name).exercises[exercise]

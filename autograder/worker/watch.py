@@ -42,6 +42,12 @@ OPERATORS = {
     "nll_loss_forward.output": ("CPU",),
     "nll_loss2d_forward": ("CPU",),
     "nll_loss2d_forward.output": ("CPU",),
+    "rnn_tanh.input": ("CompositeImplicitAutograd",),
+    "rnn_tanh.data": ("CompositeImplicitAutograd",),
+    "rnn_tanh_cell": ("CompositeImplicitAutograd",),
+    "pad_sequence": ("CompositeImplicitAutograd",),
+    "_nested_tensor_from_tensor_list": ("CPU",),
+    "to_padded_tensor": ("NestedTensorCPU",),
 }
 """The operators that are watched below Python too, each with where its kernels are registered.
 

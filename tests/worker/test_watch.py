@@ -210,6 +210,64 @@ def test_accepted_ways_and_look_alikes_of_a_cross_entropy_are_not_seen(call: str
     assert sightings(HEAD + LOGITS + OWN_LOSS, f"def answer(q, k, v):\n    return {call}", names=LOSSES) == []
 
 
+RECURRENT = (
+    "from torch.nn.utils import rnn as utils\n"
+    "x, first, state = torch.ones(2, 3, 4), torch.ones(2, 4), torch.zeros(1, 2, 5)\n"
+    "weights = torch.ones(5, 4), torch.ones(5, 5), torch.ones(5), torch.ones(5)\n"
+    "rows = [torch.ones(3, 2), torch.ones(2, 2)]\n"
+    "scripted = torch.jit.CompilationUnit('''def rnn(x, state, w: List[Tensor]):\n"
+    "    return torch.rnn_tanh(x, state, w, True, 1, 0.0, False, False, True)[0]\n"
+    "def padding(rows: List[Tensor]):\n    return torch._C._nn.pad_sequence(rows, True, 0.0)\n''')\n"
+)
+SEQUENCES = COURSE.forbidden_names("sequences", "rnn") + COURSE.forbidden_names("sequences", "pad_sequences")
+PAD, NESTED = "torch.nn.utils.rnn.pad_sequence", "torch.nested.nested_tensor"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("nn.RNN(4, 5)(x)", "torch.nn.RNN"),
+        ("nn.RNNCell(4, 5)(first)", "torch.nn.RNNCell"),
+        ("torch.rnn_tanh(x, state, weights, True, 1, 0.0, False, False, True)", "torch.rnn_tanh"),
+        ("torch._VF.rnn_tanh(x, state, weights, True, 1, 0.0, False, False, True)", "torch.rnn_tanh"),
+        ("torch.rnn_tanh_cell(first, state[0], *weights)", "torch.rnn_tanh"),
+        ("torch.ops.aten.rnn_tanh_cell(first, state[0], *weights)", "torch.rnn_tanh"),
+        ("scripted.rnn(x, state, list(weights))", "torch.rnn_tanh"),
+        ("utils.pad_sequence(rows)", PAD),
+        ("getattr(utils, 'pad_' + 'sequence')(rows, True)", PAD),
+        ("torch._C._nn.pad_sequence(rows, True, 0.0)", PAD),
+        ("utils.pad_packed_sequence(utils.pack_sequence(rows))", PAD),
+        ("scripted.padding(rows)", PAD),
+        ("torch.nested.nested_tensor(rows).to_padded_tensor(0.0)", "torch.nested.to_padded_tensor"),
+        ("torch.nested.nested_tensor(rows)", NESTED),
+        ("torch.nested.as_nested_tensor(rows)", NESTED),
+        ("torch._nested_tensor_from_tensor_list(rows)", NESTED),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:`torch.jit.script` is deprecated")
+def test_a_finished_rnn_and_finished_padding_are_seen(call: str, name: str, dispatcher: None) -> None:
+    source = f"def answer(q, k, v):\n    y = 1\n    return {call}"
+    found = sightings(HEAD + RECURRENT, source, names=SEQUENCES)
+    assert name in [seen for seen, _ in found] and {line for _, line in found} == {3}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "F.pad(rows[1], (0, 0, 0, 1))",
+        "nn.LSTM(4, 5)(x)",
+        "nn.GRUCell(4, 5)(first)",
+        "torch.tanh(first @ weights[0].T + state[0] @ weights[1].T)",
+        "torch.nn.ConstantPad1d((0, 1), 0.0)(rows[1].T)",
+        "torch.stack(list(first.unbind(-2)))",
+    ],
+)
+def test_look_alikes_of_an_rnn_and_of_padding_are_not_seen(call: str, dispatcher: None) -> None:
+    own = "def pad_sequences(rows):\n    return rows\ndef rnn(x):\n    return x\n"
+    source = f"def answer(q, k, v):\n    pad_sequences(rows), rnn(x)\n    return {call}"
+    assert sightings(HEAD + RECURRENT + own, source, names=SEQUENCES) == []
+
+
 def test_a_finished_loss_and_attention_may_be_used_where_only_multi_head_attention_is_forbidden(
     dispatcher: None,
 ) -> None:
