@@ -37,7 +37,9 @@ class Articles:
     def match_part(self, part: str) -> str | None:
         """The forbidden name that has such a part."""
         plain = part.lstrip("_")
-        return next((name for start, name in self._starts.items() if plain.startswith(start)), None)
+        # RNNCell begins with RNN as well: the longest says best what it is.
+        start = max((start for start in self._starts if plain.startswith(start)), key=len, default=None)
+        return None if start is None else self._starts[start]
 
     def is_module(self, dotted: str) -> bool:
         """Whether a dotted name is a module from which a forbidden name could be taken."""

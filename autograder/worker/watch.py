@@ -248,7 +248,8 @@ class _Watch(TorchFunctionMode):
         """A function or an operator of that name is called, by whomever."""
         if called not in self._known:
             plain = called.lstrip("_")
-            self._known[called] = next((name for stem, name in self._stems.items() if plain.startswith(stem)), None)
+            stem = max((stem for stem in self._stems if plain.startswith(stem)), key=len, default=None)
+            self._known[called] = None if stem is None else self._stems[stem]
         name = self._known[called]
         if name is not None:
             self._note(name)

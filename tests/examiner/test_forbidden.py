@@ -451,6 +451,32 @@ def test_accepted_ways_and_look_alikes_of_a_cross_entropy_are_no_offence(call: s
     assert found(own, answer(f"nll = 0\nreturn nll + {call}"), compared, names=LOSSES) is None
 
 
+SEQUENCES = COURSE.forbidden_names("sequences", "rnn") + COURSE.forbidden_names("sequences", "pad_sequences")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("nn.RNN(4, 5)(q)", "torch.nn.RNN"),
+        ("nn.RNNCell(4, 5)(q)", "torch.nn.RNNCell"),
+        ("torch.nn.modules.rnn.RNNCell(4, 5)(q)", "torch.nn.RNNCell"),
+        ("torch.rnn_tanh_cell(q, k, v, v)", "torch.rnn_tanh_cell"),
+        ("torch._VF.rnn_tanh(q, k, [v, v], True, 1, 0.0, False, False, True)", "torch.rnn_tanh"),
+        ("nn.utils.rnn.pad_sequence(q, True)", "torch.nn.utils.rnn.pad_sequence"),
+        ("torch._C._nn.pad_sequence(q, True, 0.0)", "torch.nn.utils.rnn.pad_sequence"),
+        ("torch.nested.nested_tensor(q)", "torch.nested.nested_tensor"),
+    ],
+)
+def test_a_finished_rnn_and_finished_padding_are_found_by_their_names(call: str, name: str) -> None:
+    assert found(HEAD, answer(f"y = 1\nreturn {call}"), names=SEQUENCES) == ForbiddenCall(name, 3)
+
+
+@pytest.mark.parametrize("call", ["F.pad(q, (0, 1))", "nn.LSTM(4, 5)(q)", "pad_sequences(q)", "rnn(q)", "q.rnn"])
+def test_look_alikes_of_an_rnn_and_of_padding_are_no_offence(call: str) -> None:
+    own = "def pad_sequences(q):\n    return q\ndef rnn(q):\n    return q\n"
+    assert found(HEAD, own, answer(f"return {call}"), names=SEQUENCES) is None
+
+
 def test_a_finished_loss_and_attention_may_be_used_where_only_multi_head_attention_is_forbidden() -> None:
     names = COURSE.forbidden_names("loss", "tagging_loss")
     losses = " + ".join(LOSS_CALLS)
@@ -640,6 +666,7 @@ def test_honest_answers_and_notebooks_hide_nothing(name: str) -> None:
         assert {what for what, _ in find_hiding(cells, helper)} <= {
             "scaled_dot_product_attention",
             "MultiheadAttention",
+            "multi_head_attention_forward",
         }
 
 
