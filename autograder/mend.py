@@ -258,7 +258,19 @@ def _job_exercise(
     after = max(graded + defining, default=len(run) - 1) + 1
     stubs = {_definitions(cell.source).get(answer) for cell in released.cells if cell.grade_id == name} - {None}
     untouched = bool(defining) and all(_definitions(run[place].source)[answer] in stubs for place in defining)
+    if untouched and exercise.value:  # a dict may be filled in by statements behind the stub's own
+        untouched = not any(_uses(cell.source, answer, stubs) for cell in run if not cell.as_released)
     return JobExercise(id=name, after=after, untouched=untouched, forbidden=forbidden, value=exercise.value)
+
+
+def _uses(source: str, name: str, stubs: set[str | None]) -> bool:
+    """Whether a cell speaks of a variable in another statement than the one that is the stub."""
+    return any(
+        isinstance(node, ast.Name) and node.id == name
+        for statement in _parsed(source)
+        if not (isinstance(statement, ast.Assign) and _shape([ast.Expr(statement.value)]) in stubs)
+        for node in ast.walk(statement)
+    )
 
 
 @functools.lru_cache(maxsize=2048)  # a course's own cells come with every submission

@@ -1,4 +1,4 @@
-"""The sample class: 14 made-up students who hand in every assignment; writes their notebooks.
+"""The sample class: 14 made-up students, all in the core assignments and some in the others; writes their notebooks.
 
     python examples/students.py [--check]
 
@@ -13,15 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from answers import attention, loss, masking, multihead
+from answers import attention, clinic, heads, loss, masking, multihead, sequences
 
 COURSE = Path(__file__).resolve().parents[1]
 # Of each assignment what its students answered, by grade_id; where they answered nothing, the release's cell stays.
 ASSIGNMENTS: dict[str, dict[str, dict[str, str]]] = {
+    "sequences": sequences.ANSWERS,
     "attention": attention.ANSWERS,
     "masking": masking.ANSWERS,
     "loss": loss.ANSWERS,
     "multihead": multihead.ANSWERS,
+    "heads": heads.ANSWERS,
+    "clinic": clinic.ANSWERS,
 }
 
 

@@ -14,9 +14,21 @@ from autograder.report import GradeReport
 from autograder.submissions import submissions
 from tests.engine import ROOT, SEED
 
-# Of each exercise the score, in the notebook's order; then the outcome of a check, or the mistake by its name, that the
-# report must hold.
+# Of each exercise the score, in the notebook's order, and None where a human gives it; then the outcome of a check, or
+# the mistake by its name, that the report must hold.
 DESERVED = {
+    "sequences": {
+        "amara": (4, 4, 4, "passed"),
+        "ben": (0, 0, 0, "not_attempted"),
+        "chen": (3.5, 0, 2, "h0-ignored"),
+        "dora": (2.5, 4, 3.5, "heads-by-default"),
+        "emil": (3, 3.5, 3, "sentences-for-words"),
+        "farah": (3, 3.5, 4, "list-overwritten"),
+        "goran": (4, 4, 4, "passed"),
+        "ines": (3.5, 4, 3.5, "last-state-only"),
+        "mei": (0, 0, 4, "forbidden"),
+        "noor": (3.5, 3.5, 3.5, "new-tensor-in-float32"),
+    },
     "attention": {
         "amara": (4, 16, "passed"),
         "ben": (0, 0, "not_attempted"),
@@ -80,6 +92,22 @@ DESERVED = {
         "lena": (6, 4, 14, "passed"),
         "mei": (6, 4, 0, "forbidden"),
         "noor": (1, 0, 7.5, "failed"),
+    },
+    "heads": {
+        "amara": (4, 6, 4, None, "passed"),
+        "chen": (4, 0, 0.5, None, "failed"),
+        "dora": (3.5, 5, 3, None, "halves"),
+        "hugo": (0, 0, 0.5, None, "failed"),
+        "noor": (3.5, 0, 0, None, "float-result"),
+    },
+    "clinic": {
+        "amara": (2, 2, 2, 2, 2, 2, "passed"),
+        "ben": (0, 0, 0, 0, 0, 0, "not_attempted"),
+        "chen": (2, 2, 0, 2, 0, 0, "not_attempted"),
+        "dora": (0, 0, 2, 0, 0, 2, "old-bans-kept"),
+        "hugo": (0, 0, 0, 0, 0, 0, "as-sick-as-before"),
+        "kaito": (2, 0, 0, 0, 0, 0, "error"),
+        "mei": (0, 0, 0, 0, 2, 0, "forbidden"),
     },
 }
 EVERYBODY = [(assignment, student) for assignment, students in DESERVED.items() for student in students]

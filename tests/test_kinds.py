@@ -68,7 +68,8 @@ def test_a_value_is_untouched_whatever_its_layout_and_touched_by_one_entry() -> 
     stub = source_of("heads", "experiment")
     other_layout = stub.replace("None", "( None )") + "\n# soon\n"
     filled = stub.replace("None", "1", 1)
-    for source, untouched in ((stub, True), (other_layout, True), (filled, False)):
+    filled_below = stub + '\nresults["steps"].update({1: 30, 8: 30})\n'
+    for source, untouched in ((stub, True), (other_layout, True), (filled, False), (filled_below, False)):
         [found] = [
             one.untouched
             for one in mend(answered("heads", experiment=source), course(), "heads").exercises
