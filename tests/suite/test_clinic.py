@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from autograder.channel.proxy import Call
 from autograder.examiner.diagnosis import equals, find_mistakes
@@ -48,10 +49,25 @@ def cell(name: str) -> str:
 
 def function(name: str, source: str) -> Answer:
     """What a cell defines, run with nothing but what the notebook imports."""
-    namespace: dict[str, Any] = {"math": math, "torch": torch, "F": F}
+    namespace = imports()
     exec(compile(source, f"<cell {name}>", "exec"), namespace)
     answer: Answer = namespace[name]
     return answer
+
+
+def imports() -> dict[str, Any]:
+    return {"math": math, "torch": torch, "F": F, "nn": nn}
+
+
+def repaired(name: str) -> Answer:
+    """The function of the notebook's solution."""
+    return function(name, cell(name).split("### BEGIN STUB")[0])
+
+
+def run_public_tests(name: str, answer: Answer) -> None:
+    """The notebook's test cell for a function, as students have it before them."""
+    source = cell(f"test_{name}")
+    exec(compile(source, f"<cell test_{name}>", "exec"), {**imports(), name: answer})
 
 
 def sick(name: str) -> Answer:
@@ -96,5 +112,31 @@ def test_a_sick_function_earns_nothing_and_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", SICK)
 def test_the_repair_in_the_notebook_is_what_the_original_asks_for(name: str) -> None:
-    solution = cell(name).split("### BEGIN STUB")[0]
-    assert Suite.load("clinic", name).exam(function(name, solution), SEED).outcomes == {"repaired": "passed"}
+    assert Suite.load("clinic", name).exam(repaired(name), SEED).outcomes == {"repaired": "passed"}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_the_notebook_tells_sick_from_repaired(name: str) -> None:
+    with pytest.raises(AssertionError):
+        run_public_tests(name, sick(name))
+    run_public_tests(name, repaired(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake", "says"),
+    [
+        ("clinic_attention", "batches-only", "one sentence alone: torch stops"),
+        ("clinic_padding", "old-bans-kept", "which sum to 0.000"),
+        ("clinic_padding", "rows-upside-down", "the padding is still heard"),
+        ("clinic_causal", "padding-without-effect", "padding mask alone; .* which is a pad"),
+        ("clinic_causal", "causal-without-effect", "causal mask alone; .* which lies in the future"),
+        ("clinic_causal", "nobody-allowed-by-the-second", "causal mask alone; .* the weights sum to 0.00"),
+        ("clinic_loss", "phantom-words", "nothing but pads"),
+        ("clinic_loss", "words-without-loss-left-out", "cost 0 and 0.693"),
+        ("clinic_split", "pieces-of-num-heads", "the shape is"),
+        ("clinic_multihead", "values-with-the-bias-of-the-queries", "weights are off by at most 0.000"),
+    ],
+)
+def test_the_notebook_says_what_is_wrong_with_a_half_repair(name: str, mistake: str, says: str) -> None:
+    with pytest.raises(AssertionError, match=says):
+        run_public_tests(name, Suite.load("clinic", name).answer(mistake))

@@ -15,7 +15,8 @@ def scaled_scores(Q, K):
     "as-sick-as-before",
     caught_by="repaired",
     says=N_(
-        "On every call your function still gives what the sick one gave: what you changed is not what makes it sick. "
+        "On every call up to here your function gives what the sick one gives: either your change is not what matters, "
+        "or it is not in force (of several definitions in a notebook, the last counts). "
         "Compare a sentence alone with the same sentence in a batch, row by row."
     ),
 )
@@ -47,4 +48,18 @@ def batches_only(Q, K, V):
 )
 def over_the_batch(Q, K, V):
     weights = torch.softmax(scaled_scores(Q, K), dim=0)
+    return weights @ V, weights
+
+
+@mistake(
+    "renormalised",
+    caught_by="repaired",
+    says=N_(
+        "Your rows sum to 1 now, but only because they are divided by their sum: before that a softmax along another "
+        "axis has bent the weights, and its traces stay. Along which axis should it have run in the first place?"
+    ),
+)
+def renormalised(Q, K, V):
+    weights = torch.softmax(scaled_scores(Q, K), dim=1)
+    weights = weights / weights.sum(dim=-1, keepdim=True)
     return weights @ V, weights

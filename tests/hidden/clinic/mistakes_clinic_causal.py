@@ -21,7 +21,8 @@ def mix(scores, allowed, V):
     "as-sick-as-before",
     caught_by="repaired",
     says=N_(
-        "On every call your function still gives what the sick one gave: what you changed is not what makes it sick. "
+        "On every call up to here your function gives what the sick one gives: either your change is not what matters, "
+        "or it is not in force (of several definitions in a notebook, the last counts). "
         "Take one sentence and compare three tables: with one mask, with the other, and with both."
     ),
 )
@@ -39,8 +40,8 @@ def as_sick_as_before(Q, K, V, key_padding_mask=None, attn_mask=None):
     "nobody-allowed",
     caught_by="repaired",
     says=N_(
-        "As soon as there is a mask, all your weights are 0: each step can only take leave away, and your table begins "
-        "with none. What should stand in it before the first mask?"
+        "With key_padding_mask all your weights are 0: its step can only forbid, and the table before it allows "
+        "nobody. What should stand in the table before the first mask?"
     ),
 )
 def nobody_allowed(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -54,11 +55,83 @@ def nobody_allowed(Q, K, V, key_padding_mask=None, attn_mask=None):
 
 
 @mistake(
+    "nobody-allowed-by-the-second",
+    caught_by="repaired",
+    says=N_(
+        "With key_padding_mask alone all is well; with attn_mask alone all your weights are 0: its step can only "
+        "forbid, and the table before it allows nobody. What should stand in the table before the first mask?"
+    ),
+)
+def nobody_allowed_by_the_second(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    allowed = torch.full_like(scores, key_padding_mask is None and attn_mask is None, dtype=torch.bool)
+    if key_padding_mask is not None:
+        allowed = allowed | ~key_padding_mask.unsqueeze(-2)
+    if attn_mask is not None:
+        allowed = allowed & ~attn_mask
+    return mix(scores, allowed, V)
+
+
+@mistake(
+    "padding-without-effect",
+    caught_by="repaired",
+    says=N_(
+        "key_padding_mask has no effect any more. If your table allows everybody from the start, look at the step that "
+        "joins the mask to it: can that step still turn a True into a False?"
+    ),
+)
+def padding_without_effect(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    allowed = torch.ones_like(scores, dtype=torch.bool)
+    if key_padding_mask is not None:
+        allowed = allowed | ~key_padding_mask.unsqueeze(-2)
+    if attn_mask is not None:
+        allowed = allowed | ~attn_mask
+    return mix(scores, allowed, V)
+
+
+@mistake(
+    "causal-without-effect",
+    caught_by="repaired",
+    says=N_(
+        "key_padding_mask alone is obeyed; attn_mask alone has no effect any more. If your table allows everybody from "
+        "the start, look at the step that joins attn_mask to it: can that step still turn a True into a False?"
+    ),
+)
+def causal_without_effect(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    allowed = torch.ones_like(scores, dtype=torch.bool)
+    if key_padding_mask is not None:
+        allowed = allowed & ~key_padding_mask.unsqueeze(-2)
+    if attn_mask is not None:
+        allowed = allowed | ~attn_mask
+    return mix(scores, allowed, V)
+
+
+@mistake(
+    "pads-as-queries",
+    caught_by="repaired",
+    says=N_(
+        "Now the rows of the pads are empty, and their columns are not: words may look at pads. In the sick "
+        "function key_padding_mask alone did the right thing."
+    ),
+)
+def pads_as_queries(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    allowed = torch.ones_like(scores, dtype=torch.bool)
+    if key_padding_mask is not None:
+        allowed = allowed & ~key_padding_mask.unsqueeze(-1)
+    if attn_mask is not None:
+        allowed = allowed & ~attn_mask
+    return mix(scores, allowed, V)
+
+
+@mistake(
     "padding-forgotten",
     caught_by="repaired",
     says=N_(
-        "The future is hidden now, with padding and without. But when both masks are given, key_padding_mask has no "
-        "effect any more: look at pads that stand on the left."
+        "Each mask alone is obeyed. When both are given, the future is hidden, but key_padding_mask has no effect: "
+        "look at pads that stand on the left."
     ),
 )
 def padding_forgotten(Q, K, V, key_padding_mask=None, attn_mask=None):

@@ -15,7 +15,8 @@ def losses_of_words(logits, targets, real):
     "as-sick-as-before",
     caught_by="repaired",
     says=N_(
-        "On every call your function still gives what the sick one gave: what you changed is not what makes it sick. "
+        "On every call up to here your function gives what the sick one gives: either your change is not what matters, "
+        "or it is not in force (of several definitions in a notebook, the last counts). "
         "Take three words whose losses you know, as one sentence and as two, and follow the numbers."
     ),
 )
@@ -30,8 +31,8 @@ def as_sick_as_before(logits, targets, ignore_index=-100):
     "every-place-counted",
     caught_by="repaired",
     says=N_(
-        "The full stops have no say any more, but the pads have: your sum is divided by the number of all places. "
-        "Which of them are words?"
+        "The pads have a say now: your sum is divided by the number of all places, and they are among these. Which "
+        "places are words?"
     ),
 )
 def every_place_counted(logits, targets, ignore_index=-100):
@@ -50,3 +51,31 @@ def every_place_counted(logits, targets, ignore_index=-100):
 def guard_lost(logits, targets, ignore_index=-100):
     real = targets != ignore_index
     return losses_of_words(logits, targets, real).sum() / real.sum()
+
+
+@mistake(
+    "phantom-words",
+    caught_by="repaired",
+    says=N_(
+        "A sentence of nothing but pads counts as one word in your divisor, though it has none. Against which 0 is a "
+        "guard needed: that of a sentence, or that of the whole batch?"
+    ),
+)
+def phantom_words(logits, targets, ignore_index=-100):
+    real = targets != ignore_index
+    words = real.sum(-1).clamp(min=1)
+    of_sentence = losses_of_words(logits, targets, real).sum(-1) / words
+    return (of_sentence * words).sum() / words.sum()
+
+
+@mistake(
+    "words-without-loss-left-out",
+    caught_by="repaired",
+    says=N_(
+        "A word whose loss is exactly 0 is missing in your divisor, as if it were a pad. Which tensor tells words and "
+        "pads apart: that of the losses, or that of the targets?"
+    ),
+)
+def words_without_loss_left_out(logits, targets, ignore_index=-100):
+    losses = losses_of_words(logits, targets, targets != ignore_index)
+    return losses.sum() / (losses != 0).sum().clamp(min=1)

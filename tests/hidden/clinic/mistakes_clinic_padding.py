@@ -26,7 +26,8 @@ def mix(scores, forbidden, V):
     "as-sick-as-before",
     caught_by="repaired",
     says=N_(
-        "On every call your function still gives what the sick one gave: what you changed is not what makes it sick. "
+        "On every call up to here your function gives what the sick one gives: either your change is not what matters, "
+        "or it is not in force (of several definitions in a notebook, the last counts). "
         "Take one short sentence and write another number into its pad: which rows of the output change?"
     ),
 )
@@ -58,8 +59,8 @@ def old_bans_kept(Q, K, V, key_padding_mask=None, attn_mask=None):
     "no-new-axis",
     caught_by="repaired",
     says=N_(
-        "Now key_padding_mask meets the scores as it is, (B, Tk) against (B, Tq, Tk). Shapes are matched from the "
-        "right: write them below each other, and see whom its B meets."
+        "The sentences of key_padding_mask do not meet the sentences of the scores. Shapes are matched from the right: "
+        "write that of your mask below (B, Tq, Tk), and see what its B meets."
     ),
 )
 def no_new_axis(Q, K, V, key_padding_mask=None, attn_mask=None):
@@ -67,4 +68,36 @@ def no_new_axis(Q, K, V, key_padding_mask=None, attn_mask=None):
     forbidden = bans(scores, attn_mask)
     if key_padding_mask is not None:
         forbidden = forbidden | key_padding_mask
+    return mix(scores, forbidden, V)
+
+
+@mistake(
+    "upside-down",
+    caught_by="repaired",
+    says=N_(
+        "Now the words are forbidden, and the pads may be looked at. The mask has the right axis, but True means "
+        "forbidden, and so it did before."
+    ),
+)
+def upside_down(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    forbidden = bans(scores, attn_mask)
+    if key_padding_mask is not None:
+        forbidden = forbidden | ~key_padding_mask.unsqueeze(-2)
+    return mix(scores, forbidden, V)
+
+
+@mistake(
+    "rows-upside-down",
+    caught_by="repaired",
+    says=N_(
+        "Now the rows of the words are empty, and those of the pads are not. What True means was right before: the "
+        "question is whether a pad's row is to be empty or its column."
+    ),
+)
+def rows_upside_down(Q, K, V, key_padding_mask=None, attn_mask=None):
+    scores = scaled_scores(Q, K)
+    forbidden = bans(scores, attn_mask)
+    if key_padding_mask is not None:
+        forbidden = forbidden | ~key_padding_mask.unsqueeze(-1)
     return mix(scores, forbidden, V)

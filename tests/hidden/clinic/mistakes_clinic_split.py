@@ -1,5 +1,7 @@
 """What is left to repair in the fifth case, and half repairs."""
 
+import torch
+
 from autograder.suite import N_, mistake
 
 
@@ -13,7 +15,8 @@ def width_of(x, num_heads):
     "as-sick-as-before",
     caught_by="repaired",
     says=N_(
-        "On every call your function still gives what the sick one gave: what you changed is not what makes it sick. "
+        "On every call up to here your function gives what the sick one gives: either your change is not what matters, "
+        "or it is not in force (of several definitions in a notebook, the last counts). "
         "Send numbers through it that tell where they come from, and read the first row of head 0."
     ),
 )
@@ -46,3 +49,16 @@ def never_exchanged(x, num_heads):
 def heads_lie_on_their_side(x, num_heads):
     B, T, _ = x.shape
     return x.transpose(1, 2).reshape(B, num_heads, width_of(x, num_heads), T)
+
+
+@mistake(
+    "pieces-of-num-heads",
+    caught_by="repaired",
+    says=N_(
+        "Width and number of the heads have changed places: your heads are num_heads features wide, and there are "
+        "E / num_heads of them. Count off a case where the two are different."
+    ),
+)
+def pieces_of_num_heads(x, num_heads):
+    width_of(x, num_heads)
+    return torch.stack(x.split(num_heads, dim=-1), dim=1)
