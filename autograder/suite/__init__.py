@@ -5,7 +5,7 @@ from autograder.channel.proxy import Student, StudentRaised
 from autograder.messages import N_
 from autograder.suite._asking import ask, ask_exactly, with_last
 from autograder.suite._catalogue import Correct, Mistake, correct, correct_source, mistake
-from autograder.suite._checks import CheckFailed, CheckSpec, check, fail
+from autograder.suite._checks import CheckFailed, CheckSpec, check, fail, with_hint
 from autograder.suite._draws import Draws
 from autograder.suite._judging import Judge, judged_by
 from autograder.suite._masks import causal, padding, scattered
@@ -56,5 +56,6 @@ __all__ = [
     "results",
     "same_number",
     "scattered",
+    "with_hint",
     "with_last",
 ]

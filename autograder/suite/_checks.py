@@ -55,12 +55,21 @@ class CheckFailed(Exception):
         self.message, self.says_all, self.hint = message, says_all, hint
 
 
-def fail(id: str, *, says_all: bool = False, **args: Any) -> NoReturn:
+def fail(id: str, *, says_all: bool = False, hint: str | None = None, **args: Any) -> NoReturn:
     """End the check.
 
     Args:
         id: the English sentence with ``{fields}``, marked ``N_("...")``.
         says_all: leave out the check's hint (see `CheckFailed`).
+        hint: another hint than the check's, marked ``N_("...")``.
         args: what goes into the fields.
     """
-    raise CheckFailed(Message(id, args), says_all)
+    raise CheckFailed(Message(id, args), says_all, None if hint is None else Message(hint))
+
+
+def with_hint(hint: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `call` returns; where it ends the check, it does so with a hint that fits better than the check's."""
+    try:
+        return call(*args, **kwargs)
+    except CheckFailed as failed:
+        raise CheckFailed(failed.message, failed.says_all, Message(hint)) from None

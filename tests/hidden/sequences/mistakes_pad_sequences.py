@@ -25,8 +25,48 @@ def lengths_of(sequences):
 
 
 @mistake(
+    "joined-end-to-end",
+    caught_by="rows",
+    says=N_(
+        "You join the sentences end to end. In a batch each of them has a row of its own, and the short ones are made "
+        "longer first, so that the rows fit on top of one another."
+    ),
+)
+def joined_end_to_end(sequences, padding_value=0):
+    return torch.cat(sequences), lengths_of(sequences)
+
+
+@mistake(
+    "room-for-the-first",
+    caught_by="padding",
+    says=N_("You make room for as many words as the first sentence has. Another one may be longer: ask all of them."),
+)
+def room_for_the_first(sequences, padding_value=0):
+    if len(sequences) == 0:
+        raise ValueError("no sentences")
+    T = len(sequences[0])
+    batch = sequences[0].new_full((len(sequences), T, *sequences[0].shape[1:]), padding_value)
+    for b, sequence in enumerate(sequences):
+        batch[b, : len(sequence)] = sequence
+    return batch, lengths_of(sequences)
+
+
+@mistake(
+    "room-for-the-shortest",
+    caught_by="padding",
+    says=N_("You make room for as many words as the shortest sentence has. The longest has to fit in."),
+)
+def room_for_the_shortest(sequences, padding_value=0):
+    T = min(len(sequence) for sequence in sequences)
+    batch = sequences[0].new_full((len(sequences), T, *sequences[0].shape[1:]), padding_value)
+    for b, sequence in enumerate(sequences):
+        batch[b, : len(sequence)] = sequence
+    return batch, lengths_of(sequences)
+
+
+@mistake(
     "cut-at-the-shortest",
-    caught_by="sizes",
+    caught_by="padding",
     says=N_(
         "You cut all sentences to the shortest one. No word may be lost: padding makes the short ones as long as the "
         "longest."
@@ -49,7 +89,7 @@ def rows_not_stacked(sequences, padding_value=0):
 @mistake(
     "padding-in-front",
     caught_by="words",
-    says=N_("You put the padding in front of the words. It belongs behind them: sentences begin at position 0."),
+    says=N_("You put the padding in front of the words. It belongs behind them: sentences begin at place 0."),
 )
 def padding_in_front(sequences, padding_value=0):
     backwards = padded([sequence.flip(0) for sequence in sequences], padding_value)
@@ -70,6 +110,19 @@ def sorted_by_length(sequences, padding_value=0):
 
 
 @mistake(
+    "sorted-in-place",
+    caught_by="sources",
+    says=N_(
+        "You sort the list that you were given, with its own sort(): the caller's list has another order afterwards, "
+        "and so have your rows. Row b has to stay sentence b; nothing needs to be sorted here."
+    ),
+)
+def sorted_in_place(sequences, padding_value=0):
+    sequences.sort(key=len, reverse=True)
+    return padded(sequences, padding_value), lengths_of(sequences)
+
+
+@mistake(
     "always-zeros",
     caught_by="padding",
     says=N_("You pad with 0, whatever padding_value says. It is only the default."),
@@ -79,27 +132,14 @@ def always_zeros(sequences, padding_value=0):
 
 
 @mistake(
-    "last-word-repeated",
-    caught_by="padding",
-    says=N_("You repeat the last word of a sentence up to the end of its row. What belongs there is padding_value."),
-)
-def last_word_repeated(sequences, padding_value=0):
-    if len(sequences) == 0:
-        raise ValueError("no sentences")
-    places = torch.arange(max(len(sequence) for sequence in sequences))
-    rows = [sequence[places.clamp(max=len(sequence) - 1)] for sequence in sequences]
-    return torch.stack(rows), lengths_of(sequences)
-
-
-@mistake(
-    "positions-first",
+    "places-first",
     caught_by="any_batch",
     says=N_(
-        "Your batch has the positions first, and the sentences second, as PyTorch's recurrent layers have it unless "
+        "Your batch has the places first, and the sentences second, as PyTorch's recurrent layers have it unless "
         "they are told batch_first=True. In this course the batch comes first."
     ),
 )
-def positions_first(sequences, padding_value=0):
+def places_first(sequences, padding_value=0):
     return padded(sequences, padding_value).transpose(0, 1), lengths_of(sequences)
 
 
@@ -120,15 +160,6 @@ def word_ids_only(sequences, padding_value=0):
 
 
 @mistake(
-    "squeezed",
-    caught_by="any_batch",
-    says=N_("Axes of size 1 are lost, as by squeeze(): a batch of one sentence is (1, T), and has to stay so."),
-)
-def squeezed(sequences, padding_value=0):
-    return padded(sequences, padding_value).squeeze(), lengths_of(sequences)
-
-
-@mistake(
     "new-tensor-in-float32",
     caught_by="dtypes",
     says=N_(
@@ -139,6 +170,22 @@ def squeezed(sequences, padding_value=0):
 def new_tensor_in_float32(sequences, padding_value=0):
     lengths = [len(sequence) for sequence in sequences]
     batch = torch.full((len(sequences), max(lengths), *sequences[0].shape[1:]), float(padding_value))
+    for b, sequence in enumerate(sequences):
+        batch[b, : lengths[b]] = sequence
+    return batch, torch.tensor(lengths)
+
+
+@mistake(
+    "dtype-of-the-padding-value",
+    caught_by="dtypes",
+    says=N_(
+        "Your batch has the dtype of padding_value, as torch.full gives it unless it is told another one. With the "
+        "whole number 0 everything behind the point of a word's numbers is cut off. Let a sentence say the dtype."
+    ),
+)
+def dtype_of_the_padding_value(sequences, padding_value=0):
+    lengths = [len(sequence) for sequence in sequences]
+    batch = torch.full((len(sequences), max(lengths), *sequences[0].shape[1:]), padding_value)
     for b, sequence in enumerate(sequences):
         batch[b, : lengths[b]] = sequence
     return batch, torch.tensor(lengths)
@@ -165,6 +212,27 @@ def no_lengths(sequences, padding_value=0):
 )
 def lengths_in_a_list(sequences, padding_value=0):
     return padded(sequences, padding_value), [len(sequence) for sequence in sequences]
+
+
+@mistake(
+    "shapes-for-lengths",
+    caught_by="lengths",
+    says=N_(
+        "You return the whole shape of each sentence. A length is one number, how many words there are: how wide a "
+        "word is does not belong to it."
+    ),
+)
+def shapes_for_lengths(sequences, padding_value=0):
+    return padded(sequences, padding_value), torch.tensor([sequence.shape for sequence in sequences])
+
+
+@mistake(
+    "numbers-counted",
+    caught_by="lengths",
+    says=N_("You count all numbers of a sentence. A length counts words, and a word may have many numbers."),
+)
+def numbers_counted(sequences, padding_value=0):
+    return padded(sequences, padding_value), torch.tensor([sequence.numel() for sequence in sequences])
 
 
 @mistake(

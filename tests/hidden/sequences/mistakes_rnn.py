@@ -60,6 +60,39 @@ def state_before_among_them(x, W_xh, W_hh, b, h0=None):
 
 
 @mistake(
+    "return-inside-the-loop",
+    caught_by="shape",
+    says=N_(
+        "Your function ends with the first word: the return stands inside the loop. It belongs behind it, as far left "
+        "as the loop itself."
+    ),
+)
+def return_inside_the_loop(x, W_xh, W_hh, b, h0=None):
+    h, states = start(x, b, h0), []
+    for word in words_of(x):
+        h = torch.tanh(word @ W_xh + h @ W_hh + b)
+        states.append(h)
+        return torch.stack(states, dim=-2)
+    return None
+
+
+@mistake(
+    "joined-along-an-axis",
+    caught_by="shape",
+    says=N_(
+        "You join the states along an axis that they have already, as torch.cat does. The words need an axis of their "
+        "own: torch.stack makes a new one."
+    ),
+)
+def joined_along_an_axis(x, W_xh, W_hh, b, h0=None):
+    h, states = start(x, b, h0), []
+    for word in words_of(x):
+        h = torch.tanh(word @ W_xh + h @ W_hh + b)
+        states.append(h)
+    return torch.cat(states)
+
+
+@mistake(
     "words-matrix-transposed",
     caught_by="shape",
     says=N_(
@@ -107,19 +140,6 @@ def no_tanh(x, W_xh, W_hh, b, h0=None):
 
 
 @mistake(
-    "sigmoid",
-    caught_by="first_state",
-    says=N_("You use the sigmoid, which is for gates. A state is squeezed by tanh, which gives negative numbers too."),
-)
-def sigmoid(x, W_xh, W_hh, b, h0=None):
-    h, states = start(x, b, h0), []
-    for word in words_of(x):
-        h = torch.sigmoid(word @ W_xh + h @ W_hh + b)
-        states.append(h)
-    return torch.stack(states, dim=-2)
-
-
-@mistake(
     "no-bias",
     caught_by="first_state",
     says=N_("You forget b. It is added in every step, before the tanh."),
@@ -128,19 +148,6 @@ def no_bias(x, W_xh, W_hh, b, h0=None):
     h, states = start(x, b, h0), []
     for word in words_of(x):
         h = torch.tanh(word @ W_xh + h @ W_hh)
-        states.append(h)
-    return torch.stack(states, dim=-2)
-
-
-@mistake(
-    "bias-twice",
-    caught_by="first_state",
-    says=N_("You add b twice, once to the word and once to the state. PyTorch's layers have two biases; here is one."),
-)
-def bias_twice(x, W_xh, W_hh, b, h0=None):
-    h, states = start(x, b, h0), []
-    for word in words_of(x):
-        h = torch.tanh((word @ W_xh + b) + (h @ W_hh + b))
         states.append(h)
     return torch.stack(states, dim=-2)
 
@@ -162,30 +169,49 @@ def one_word_late(x, W_xh, W_hh, b, h0=None):
 
 
 @mistake(
-    "begun-with-noise",
-    caught_by="first_state",
-    says=N_("Without h0 you begin with random numbers. The state before the first word is all zeros then."),
-)
-def begun_with_noise(x, W_xh, W_hh, b, h0=None):
-    h, states = torch.randn(b.shape, dtype=x.dtype) if h0 is None else h0, []
-    for word in words_of(x):
-        h = torch.tanh(word @ W_xh + h @ W_hh + b)
-        states.append(h)
-    return torch.stack(states, dim=-2)
-
-
-@mistake(
     "states-matrix-transposed",
     caught_by="later_states",
     says=N_(
-        "You multiply the state by W_hh transposed, or stand the matrix on its left, which is the same. W_hh is "
-        "square, so that no error tells you: the state is a row, and meets W_hh from the left."
+        "You multiply the state by W_hh transposed. W_hh is square, so that no error tells you: the state is a row, "
+        "and state @ W_hh fits as it stands."
     ),
 )
 def states_matrix_transposed(x, W_xh, W_hh, b, h0=None):
     h, states = start(x, b, h0), []
     for word in words_of(x):
         h = torch.tanh(word @ W_xh + h @ W_hh.T + b)
+        states.append(h)
+    return torch.stack(states, dim=-2)
+
+
+@mistake(
+    "matrix-before-the-state",
+    caught_by="later_states",
+    says=N_(
+        "You write W_hh before the state. W_hh is square, so that a single state goes through, and meets the rows of "
+        "W_hh instead of its columns. The state is a row, and stands on the left, as the word does."
+    ),
+)
+def matrix_before_the_state(x, W_xh, W_hh, b, h0=None):
+    h, states = start(x, b, h0), []
+    for word in words_of(x):
+        h = torch.tanh(word @ W_xh + W_hh @ h + b)
+        states.append(h)
+    return torch.stack(states, dim=-2)
+
+
+@mistake(
+    "tanh-around-the-word",
+    caught_by="later_states",
+    says=N_(
+        "Your tanh ends too early: it is taken of the word's part alone, and the rest is added behind it. All three "
+        "parts are added first, and tanh squeezes their sum."
+    ),
+)
+def tanh_around_the_word(x, W_xh, W_hh, b, h0=None):
+    h, states = start(x, b, h0), []
+    for word in words_of(x):
+        h = torch.tanh(word @ W_xh) + h @ W_hh + b
         states.append(h)
     return torch.stack(states, dim=-2)
 
@@ -209,13 +235,15 @@ def tanh_outside_the_loop(x, W_xh, W_hh, b, h0=None):
 @mistake(
     "backwards",
     caught_by="later_states",
-    says=N_("You read the sentence from its end. A state knows the words before it, and none that come later."),
+    says=N_(
+        "You read the sentence from its end. Words come in their order: a state knows those before it, and none later."
+    ),
 )
 def backwards(x, W_xh, W_hh, b, h0=None):
     h, states = start(x, b, h0), []
     for word in reversed(words_of(x)):
         h = torch.tanh(word @ W_xh + h @ W_hh + b)
-        states.insert(0, h)
+        states.append(h)
     return torch.stack(states, dim=-2)
 
 
@@ -284,6 +312,22 @@ def sentences_for_words(x, W_xh, W_hh, b, h0=None):
 
 
 @mistake(
+    "first-axis-counted",
+    caught_by="leading_axes",
+    says=N_(
+        "You count the words along the first axis of x. For a batch that is the number of sentences. Words stand on "
+        "the last axis but one."
+    ),
+)
+def first_axis_counted(x, W_xh, W_hh, b, h0=None):
+    h, states = start(x, b, h0), []
+    for t in range(x.shape[0]):
+        h = torch.tanh(x[..., t, :] @ W_xh + h @ W_hh + b)
+        states.append(h)
+    return torch.stack(states, dim=-2)
+
+
+@mistake(
     "stacked-in-front",
     caught_by="leading_axes",
     says=N_(
@@ -300,16 +344,19 @@ def stacked_in_front(x, W_xh, W_hh, b, h0=None):
 
 
 @mistake(
-    "squeezed",
+    "words-on-axis-1",
     caught_by="leading_axes",
-    says=N_("Axes of size 1 are lost, as by squeeze(): the states of a single sentence, or word, keep all their axes."),
+    says=N_(
+        "You take the words from axis 1 of x. That is right for a batch, and for nothing else: a sentence alone has "
+        "its words on axis 0, a batch of batches on axis 2. Which axis is it always, counted from the back?"
+    ),
 )
-def squeezed(x, W_xh, W_hh, b, h0=None):
+def words_on_axis_1(x, W_xh, W_hh, b, h0=None):
     h, states = start(x, b, h0), []
-    for word in words_of(x):
+    for word in x.unbind(1):
         h = torch.tanh(word @ W_xh + h @ W_hh + b)
         states.append(h)
-    return torch.stack(states, dim=-2).squeeze()
+    return torch.stack(states, dim=1)
 
 
 @mistake(
@@ -347,6 +394,23 @@ def graph_cut_between_steps(x, W_xh, W_hh, b, h0=None):
         states.append(h)
         h = h.detach()
     return torch.stack(states, dim=-2)
+
+
+@mistake(
+    "read-back-from-the-box",
+    caught_by="gradients",
+    says=N_(
+        "You write each state into one big tensor, and read the state before from there. The numbers are right, but "
+        "autograd refuses: a step has read from a tensor that the next step writes into. Keep the state in a variable "
+        "of its own."
+    ),
+)
+def read_back_from_the_box(x, W_xh, W_hh, b, h0=None):
+    states = x.new_zeros(*x.shape[:-1], len(b))
+    for t in range(x.shape[-2]):
+        before = start(x, b, h0) if t == 0 else states[..., t - 1, :]
+        states[..., t, :] = torch.tanh(x[..., t, :] @ W_xh + before @ W_hh + b)
+    return states
 
 
 @mistake(

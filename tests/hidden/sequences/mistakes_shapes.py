@@ -42,13 +42,13 @@ def one_sentence_alone():
 
 
 @mistake(
-    "softmax-takes-the-keys-away",
+    "keys-summed-away",
     caught_by="weights",
     says=N_(
-        "You let softmax take the axis of the keys away, as a sum would. It takes seven scores and gives seven weights."
+        "You let the axis of the keys vanish, as a sum would. Sharing out takes seven scores and gives seven weights."
     ),
 )
-def softmax_takes_the_keys_away():
+def keys_summed_away():
     return ledger(weights=(3, 6))
 
 
@@ -119,6 +119,18 @@ def parentheses_without_a_comma():
 )
 def output_head_by_head():
     return ledger(mha_output=(3, 4, 7, 3))
+
+
+@mistake(
+    "queries-from-elsewhere",
+    caught_by="mha_output",
+    says=N_(
+        "You let the queries of scores look in nn.MultiheadAttention, too. In mha(x, x, x) x is all three: its own "
+        "places look, at one another."
+    ),
+)
+def queries_from_elsewhere():
+    return ledger(mha_output=(3, 6, 12), mha_weights_default=(3, 6, 7), mha_weights_per_head=(3, 4, 6, 7))
 
 
 @mistake(

@@ -1,13 +1,13 @@
 """Proves that an answer is a recurrent network: each state is made from one word and the state before it.
 
-What a step computes, that states remember, that a sentence can be taken up again at any state, and that leading axes
-stay apart are asked apart. The last two compare the answer with itself, so that a step without its tanh is not
-told again there.
+What a step computes, that states remember, that a sentence can be taken up again at any state, that leading axes stay
+apart and that gradients come back are asked apart. The last three compare the answer with itself, so that a step
+without its tanh is not told again there.
 
 Sizes all differ, so that a mixed-up axis shows; only the first call is square, where nearly every slip runs and
 shows which one it is. Most calls are for one sentence, and for a batch of one where the answer takes only batches.
-States in an order of their own, or the last ones alone, are put right first: that is paid for by the check of the
-shape.
+States in an order of their own, laid end to end, or only the last or the first of them, are put right first: that is
+paid for by the check of the shape.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from autograder.suite import (
     expect_shape,
     fail,
     results,
+    with_hint,
 )
 
 B, T, D, H = 3, 4, 5, 6
 STATES = N_("states")
-AXES = (N_("word"), N_("unit"))
-"""A state's numbers are those of its units."""
+AXES = (N_("word"), N_("number"))
 DTYPES, HUGE = (torch.float32, torch.float64, torch.bfloat16), 10_000
 FELT = 1e-3
 """What a change must come to in a state for us to say that it arrived there; in a right answer it is far more."""
@@ -90,28 +90,46 @@ def draw(rng: Draws, *leading: int, t: int = T, d: int = D, h: int = H) -> Case:
 
 def states_of(student: Student, case: Case) -> torch.Tensor:
     """The student's states, of the right shape. Copies are passed: a change does not pile up."""
-    value = ask_exactly(student, *arguments(case))
+    value = called(student, case)
     (states,) = results(value if value is None else (value,), states=case.due)
     return states
 
 
-def arguments(case: Case) -> tuple[torch.Tensor | None, ...]:
-    """What to call with; no h0 where there is none, since the function may not take one yet."""
-    return case if case.h0 is not None else case[:-1]
+def called(student: Student, case: Case, call: Callable[..., Any] = ask_exactly) -> Any:
+    """What comes back for a case. Where the answer can't do without an h0 it gets zeros: that is paid for with h0."""
+    if case.h0 is not None:
+        return call(student, *case)
+    try:
+        return call(student, *case[:-1])  # not even None: the function may not take an h0 yet
+    except StudentRaised as raised:
+        if not _lacks_h0(raised):
+            raise
+        try:
+            return call(student, *case[:-1], torch.zeros_like(case.b))
+        except StudentRaised:
+            raise raised from None
+
+
+def _lacks_h0(raised: StudentRaised) -> bool:
+    kinds = not {"TypeError", "AttributeError"}.isdisjoint(raised.bases)
+    return kinds and any(word in raised.message for word in ("missing", "NoneType"))
 
 
 def of_any(student: Student, case: Case, call: Callable[..., Any] = ask_exactly) -> torch.Tensor:
     """(..., T, H): the states, in whatever form they come."""
-    return put_right(student, call(student, *arguments(case)), case)
+    return put_right(student, called(student, case, call), case)
 
 
 def of_sentence(student: Student, case: Case, call: Callable[..., Any] = ask_exactly) -> torch.Tensor:
     """(T, H): as `of_any`, for one sentence; for a batch of one where the function takes only batches."""
     try:
         return of_any(student, case, call)
-    except StudentRaised:  # one that takes a sentence says the same of a batch
+    except (CheckFailed, StudentRaised) as no:
         batch = case.of(case.x.unsqueeze(0), None if case.h0 is None else case.h0.unsqueeze(0))
-        return of_any(student, batch, call)[0]
+        try:
+            return of_any(student, batch, call)[0]
+        except (CheckFailed, StudentRaised):
+            raise no from None
 
 
 def put_right(student: Student, value: Any, case: Case, *, in_order: bool = False) -> torch.Tensor:
@@ -126,8 +144,10 @@ def put_right(student: Student, value: Any, case: Case, *, in_order: bool = Fals
         elif len(value) == 2:  # with the last state beside them, as PyTorch's recurrent layers have it
             value = value[0]
     (states,) = results(value if value is None else (value,), states=None)
-    if tuple(states.shape) == step:
-        states = _from_beginnings(student, states, case)
+    if not in_order:
+        states = _end_to_end(states, due)
+    if tuple(states.shape) in (step, (*due[:-2], 1, due[-1])):
+        states = _from_pieces(student, states.reshape(step), case)
     if tuple(states.shape) == (*due[:-2], due[-2] + 1, due[-1]):
         states = states[..., 1:, :]  # begun with the state before the first word
     if in_order or sorted(states.shape) != sorted(due) or len(set(due)) < len(due):
@@ -136,14 +156,36 @@ def put_right(student: Student, value: Any, case: Case, *, in_order: bool = Fals
     return states.permute([states.shape.index(size) for size in due])
 
 
-def _from_beginnings(student: Student, last: torch.Tensor, case: Case) -> torch.Tensor:
-    """All states of an answer that returns the last one: those of the beginnings of the sentence."""
-    states = []
+def _end_to_end(states: torch.Tensor, due: tuple[int, ...]) -> torch.Tensor:
+    """States that were joined along an axis that was there already, each in its place."""
+    *leading, t, h = due
+    if tuple(states.shape) == (*leading, t * h):
+        return states.reshape(due)
+    if leading and tuple(states.shape) == (t * leading[0], *leading[1:], h):
+        return states.reshape(t, *leading, h).movedim(0, -2)
+    return states
+
+
+def _from_pieces(student: Student, state: torch.Tensor, case: Case) -> torch.Tensor:
+    """All states of an answer that returns one of them."""
+    if case.x.shape[-2] == 1:
+        return state.unsqueeze(-2)
+    first = _only_state(student, case._replace(x=case.x[..., :1, :]), state.shape)
+    states = [first]
     for t in range(1, case.x.shape[-2]):
-        value = ask_exactly(student, *arguments(case._replace(x=case.x[..., :t, :])))
-        (state,) = results((value,), state=tuple(last.shape))
-        states.append(state)
-    return torch.stack([*states, last], dim=-2)
+        if torch.equal(first, state):  # it is the first one: go on from each
+            piece = case.of(case.x[..., t : t + 1, :], states[-1].to(case.x.dtype))
+        else:  # it is the last one: read up to each word
+            piece = case._replace(x=case.x[..., : t + 1, :])
+        states.append(_only_state(student, piece, state.shape))
+    return torch.stack(states, dim=-2)
+
+
+def _only_state(student: Student, case: Case, shape: torch.Size) -> torch.Tensor:
+    (state,) = results((called(student, case),), state=None)
+    if state.numel() != shape.numel():
+        expect_shape(state, tuple(shape), STATES)
+    return state.reshape(shape)
 
 
 def felt(before: torch.Tensor, after: torch.Tensor) -> list[bool]:
@@ -171,11 +213,11 @@ def test_shape(student: Student, rng: Draws) -> None:
     case = draw(rng)
     try:
         states_of(student, case)
-    except StudentRaised as raised:
+    except (CheckFailed, StudentRaised) as no:
         try:
             states_of(student, case.of(case.x.unsqueeze(0)))
-        except StudentRaised:
-            raise raised from None
+        except (CheckFailed, StudentRaised):
+            raise no from None
 
 
 @check(
@@ -206,15 +248,22 @@ def test_memory(student: Student, rng: Draws) -> None:
 )
 def test_first_state(student: Student, rng: Draws) -> None:
     case = draw(rng)
-    expect_close(of_sentence(student, case)[:1], reference(*case)[:1], STATES, AXES)
+    seen = of_sentence(student, case)
+    if _all_the_same(seen):  # which is told below: the first word's own state may be right
+        seen = of_sentence(student, case.of(case.x[:1]))
+    expect_close(seen[:1], reference(*case)[:1], STATES, AXES)
+
+
+def _all_the_same(states: torch.Tensor) -> bool:
+    return not any(felt(states, states[-1:].expand_as(states)))
 
 
 @check(
     points=0.5,
     title=N_("Each later state is made from its word and the state before it, in the order of the words"),
     hint=N_(
-        "Take your own state of word 0 and compute that of word 1 from it, in one line. Is it what your function "
-        "returns? If not: which matrix meets the state, and from which side?"
+        "Take your own state of word 0 and compute that of word 1 from it, piece by piece, as the formula has it. "
+        "Where does your function part from that?"
     ),
     needs="memory",
 )
@@ -222,11 +271,13 @@ def test_later_states(student: Student, rng: Draws) -> None:
     case = draw(rng)
     seen = of_sentence(student, case)
     early = felt(seen, of_sentence(student, with_another_word(case, T - 1)))[:-1]
-    if not any(felt(seen, seen[-1:].expand_as(seen))):
-        fail(N_("your states of all {t} words are the same: each word should leave a state of its own"), t=T)
+    if _all_the_same(seen):
+        message = Message(N_("your states of all {t} words are the same: each word should leave its own"), {"t": T})
+        raise CheckFailed(message, hint=Message(N_("A list can hold one tensor many times: does each step make a new "
+                                                   "one?")))  # fmt: skip
     if any(early) and not any(felt(seen, of_sentence(student, case))):  # else it is noise, which is told elsewhere
         fail(N_("the last word, {last}, was changed, and the state of word {t} with it: states are made in the order "
-                "of the words, and that one comes before"), last=T - 1, t=early.index(True))  # fmt: skip
+                "of the words, and that one comes before"), says_all=True, last=T - 1, t=early.index(True))  # fmt: skip
     # From the answer's own state before: another first state was paid for above.
     for t in range(1, T):
         step = reference(*case.of(case.x[t : t + 1], seen[t - 1].detach().double()))
@@ -245,6 +296,12 @@ def test_later_states(student: Student, rng: Draws) -> None:
 )
 def test_h0(student: Student, rng: Draws) -> None:
     case = draw(rng)
+    try:
+        ask_exactly(student, *case[:-1])
+    except StudentRaised as raised:
+        if _lacks_h0(raised):
+            fail(N_("without h0 your function ends in {error}: the state before the first word is all zeros then"),
+                 says_all=True, error=raised.type_name)  # fmt: skip
     whole = of_sentence(student, case).detach()
     rest = of_sentence(student, case.of(case.x[1:], whole[0].double().requires_grad_()))
     expect_close(rest, whole[1:], N_("states of words 1 and on, with your state of word 0 as h0,"))
@@ -252,7 +309,10 @@ def test_h0(student: Student, rng: Draws) -> None:
     h0 = rng.normal(H).requires_grad_()
     begun = of_sentence(student, case.of(case.x, h0))
     if not begun.requires_grad or _no_gradient(begun, h0):
-        fail(N_("no gradient of your states arrives at h0"))
+        fail(
+            N_("no gradient of your states arrives at h0: is it copied to a tensor of its own, or detached?"),
+            says_all=True,
+        )
 
 
 def _no_gradient(states: torch.Tensor, h0: torch.Tensor) -> bool:
@@ -260,8 +320,19 @@ def _no_gradient(states: torch.Tensor, h0: torch.Tensor) -> bool:
     return gradient is None or not gradient.any()
 
 
+def _reads_batches(student: Student, case: Case) -> bool:
+    """Whether, without any h0, a batch gives what its last sentence gives alone, or its last batch."""
+    try:
+        expect_close(of_any(student, case)[-1], of_sentence(student, case.of(case.x[-1])), STATES)
+    except (CheckFailed, StudentRaised):
+        return False
+    return True
+
+
 def _expect_h0_of_a_batch(student: Student, case: Case, rng: Draws) -> None:
     """Begun with one state for all, or with one for each, a batch gives what its sentences give one by one."""
+    if not _reads_batches(student, case):
+        return  # which is asked for elsewhere
     starts = rng.normal(B, H)
     alone = [of_sentence(student, case.of(x, h0)) for x, h0 in zip(case.x, starts, strict=True)]
     for_each = of_any(student, case.of(case.x, starts))
@@ -269,10 +340,8 @@ def _expect_h0_of_a_batch(student: Student, case: Case, rng: Draws) -> None:
     for_all = of_any(student, case.of(case.x, starts[1]))
     expect_close(for_all[1], alone[1], N_("states of a batch's sentence 1, with one h0 for all,"), AXES)
     pairs = case.of(torch.stack([case.x, case.x.flip(0)]))
-    try:
-        of_any(student, pairs)
-    except (StudentRaised, CheckFailed):
-        return  # more than one leading axis is asked for elsewhere
+    if not _reads_batches(student, pairs):
+        return
     for_each = of_any(student, pairs._replace(h0=torch.stack([starts, starts.flip(0)])))
     alone_in_pairs = torch.stack([torch.stack(alone), torch.stack(alone).flip(0)])
     expect_close(for_each, alone_in_pairs, N_("states for x of shape (2, B, T, D), with h0 of shape (2, B, H),"))
@@ -291,11 +360,11 @@ def _expect_h0_of_a_batch(student: Student, case: Case, rng: Draws) -> None:
 )
 def test_leading_axes(student: Student, rng: Draws) -> None:
     case = draw(rng, B)
-    value = ask_exactly(student, *case[:-1])
+    value = called(student, case)
     # What comes back in another form for every x was told with the shape.
     as_due = isinstance(value, torch.Tensor) and value.dim() == case.x.dim() and value.shape[-2] in (B, T)
     states = states_of if as_due else of_any
-    batch = put_right(student, value, case, in_order=True)
+    batch = put_right(student, value, case, in_order=as_due)
     alone = torch.stack([of_sentence(student, case.of(x)) for x in case.x])
     expect_close(batch, alone, N_("states of a batch, compared with those of its sentences one by one,"), AXES)
     of_any(student, case.of(case.x[0]))
@@ -305,8 +374,9 @@ def test_leading_axes(student: Student, rng: Draws) -> None:
     ):
         what = Message(N_("states for x of shape {shape}"), {"shape": str(tuple(x.shape))})
         expect_close(states(student, case.of(x)), expected, what)
-    states(student, case.of(case.x[:, :1]))
-    states(student, case.of(case.x[:1, :1]))
+    if as_due:  # of sizes that are equal nobody can tell which is which
+        states(student, case.of(case.x[:, :1]))
+        states(student, case.of(case.x[:1, :1]))
 
 
 @check(
@@ -316,32 +386,70 @@ def test_leading_axes(student: Student, rng: Draws) -> None:
         "Call backward() on the last state alone, and print x.grad: does the first word have a gradient? Which of your "
         "steps leaves the graph?"
     ),
-    needs=("first_state", "later_states"),
+    needs="memory",
 )
 def test_gradients(student: Student, rng: Draws) -> None:
     case = Case(*(value.requires_grad_() for value in draw(rng)[:-1]))
-    inputs = dict(zip(Case._fields, case[:-1], strict=False))
     found, expected = of_sentence(student, case), reference(*case)
-    expect_gradients(found[-1], expected[-1], inputs, rng.normal(H), N_("last state"))
-    expect_gradients(found, expected, inputs, rng.normal(T, H), STATES)
+    if not found.requires_grad:
+        fail(N_("no gradients flow through your states: on the way from the inputs the graph is cut"))
+    try:
+        if _is_right(found, expected):
+            inputs = dict(zip(Case._fields, case[:-1], strict=False))
+            expect_gradients(found[-1], expected[-1], inputs, rng.normal(H), N_("last state"))
+            expect_gradients(found, expected, inputs, rng.normal(T, H), STATES)
+        else:
+            _expect_gradients_of_what_is_felt(student, case, found)
+    except StudentRaised as raised:
+        if OVERWRITTEN in raised.message:
+            fail(N_("backward() stops: a tensor that a step has read was written into afterwards, and its gradient "
+                    "needs the numbers that stood there. Make the state of each step a tensor of its own"),
+                 says_all=True)  # fmt: skip
+        raise
+
+
+OVERWRITTEN = "modified by an inplace operation"
+"""What torch says of a tensor that was changed before its gradient was computed."""
+
+
+def _is_right(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    return torch.allclose(found.detach().double(), expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def _expect_gradients_of_what_is_felt(student: Student, case: Case, states: torch.Tensor) -> None:
+    """Whatever the last state is made from, its gradient arrives there, though the state be a wrong one."""
+    gradients = torch.autograd.grad(states[-1].sum(), case[:-1], allow_unused=True)
+    of_words = torch.zeros_like(case.x) if gradients[0] is None else gradients[0]
+    plain = Case(*(value.detach() for value in case[:-1]))
+    for t in range(T):
+        if not of_words[t].any() and felt(states, of_sentence(student, with_another_word(plain, t)))[-1]:
+            fail(N_("no gradient of your last state arrives at word {t}"), t=t)
+    for place, name in enumerate(Case._fields[1:-1], start=1):
+        other = plain._replace(**{name: -plain[place]})
+        arrives = gradients[place] is not None and gradients[place].any()
+        if not arrives and felt(states, of_sentence(student, other))[-1]:
+            fail(N_("no gradient of your last state arrives at {name}"), name=name)
 
 
 @check(
     points=0.5,
     title=N_("The states have the dtype of x and are finite for huge words, and what was given stays as it was"),
-    hint=N_(
-        "Call it in float64, and print the dtype of every tensor that you make. Then print all inputs before the call "
-        "and after it, with their shapes. And what is tanh of 10000?"
-    ),
+    hint=N_("Call it in float64, and print the dtype of every tensor that you make yourself."),
     needs="memory",
 )
 def test_as_given(student: Student, rng: Draws) -> None:
     case = draw(rng)
     first, again = of_sentence(student, case), of_sentence(student, case)
-    expect_close(again, first, N_("states of the second call with the same inputs"), AXES)
-    with contextlib.suppress(StudentRaised):  # that it takes h0 is asked above
+    with_hint(
+        N_("Call it twice with the same inputs. What is left over from the first call, or drawn anew?"),
+        expect_close, again, first, N_("states of the second call with the same inputs"), AXES,
+    )  # fmt: skip
+    with contextlib.suppress(CheckFailed, StudentRaised):  # that it takes h0 is asked above
         of_sentence(student, case.of(case.x, rng.normal(H)))
-    expect_inputs_unchanged(student.changed_inputs)
+    with_hint(
+        N_("Which of your lines writes into a tensor, or gives it other axes in place? Is that tensor yours?"),
+        expect_inputs_unchanged, student.changed_inputs,
+    )  # fmt: skip
     found = {dtype: of_sentence(student, case.to(dtype), ask) for dtype in DTYPES}
     for dtype, states in found.items():
         expect_dtype(states, dtype, STATES)
@@ -349,4 +457,7 @@ def test_as_given(student: Student, rng: Draws) -> None:
     # Whether the numbers are right is asked above: here, that they are the same.
     expect_close(found[torch.float32], found[torch.float64], N_("states in float32"), AXES)
     huge = of_sentence(student, case.of(case.x * HUGE).to(torch.float32))
-    expect_finite(huge, Message(N_("states for words with numbers around {size}"), {"size": HUGE}), AXES)
+    with_hint(
+        N_("What is tanh of 10000? Compute each piece of your own way to it for such a number, and print it."),
+        expect_finite, huge, Message(N_("states for words with numbers around {size}"), {"size": HUGE}), AXES,
+    )  # fmt: skip

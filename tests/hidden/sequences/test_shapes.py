@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 SENTENCES, PLACES, HEADS = N_("sentences"), N_("places of the padded batch"), N_("heads")
 QUERIES, KEYS, WIDTH = N_("queries"), N_("keys"), N_("numbers of one word")
-LOOKING, LOOKED_AT = N_("words that look"), N_("words that are looked at")
+LOOKING, LOOKED_AT = N_("places that look"), N_("places that are looked at")
 NUMBER_WORDS = {0: N_("no axis"), 1: N_("one axis"), 2: N_("two axes"), 3: N_("three axes"), 4: N_("four axes")}
 
 
@@ -48,7 +48,12 @@ class Entry(NamedTuple):
 PER_QUERY_AND_KEY = (SENTENCES, B), (QUERIES, TQ), (KEYS, TK)
 TRANSPOSED = N_("the rows and the columns have changed places; a row belongs to the one who looks, which is a query")
 ONE_SENTENCE = N_("that is one sentence by itself, and all sentences of the batch are in here")
-SUMMED_AWAY = N_("an axis is missing; softmax turns numbers into shares, one for one, and sums nothing away")
+SUMMED_AWAY = N_("an axis is missing; sharing out turns numbers into shares, one for one, and sums nothing away")
+ONE_SHARE = N_("each query has a single share there; sharing out gives a share to each of those that it looks at")
+FROM_ELSEWHERE = N_(
+    "those who look are others here than in scores, whose queries come from a translation: in mha(x, x, x) the places "
+    "of the padded batch look at one another"
+)
 AVERAGED = N_("that is the average over the heads, and here every head is asked for by itself")
 HEADS_IN_THE_BATCH = N_("sentences and heads are counted along one axis there, and each of them has an axis of its own")
 
@@ -76,7 +81,7 @@ EXPECTED = {
             (TQ, TK): ONE_SENTENCE,
             (B, TQ): SUMMED_AWAY,
             (B, TK): SUMMED_AWAY,
-            (B, TQ, 1): SUMMED_AWAY,
+            (B, TQ, 1): ONE_SHARE,
             (B, TQ, DV): N_("those are the outputs; weights tell how much of each value goes into them"),
             (B, TQ, TQ): N_("each query shares its attention out among queries there, and it looks at the keys"),
             (B, TK, TK): N_("each key shares its attention out among keys there, and it is the queries that look"),
@@ -140,6 +145,7 @@ EXPECTED = {
             (B, T, E * H): N_("heads share the width out among them; more of them make it no wider"),
             (T, B, E): N_("places come before sentences there; what does batch_first=True say?"),
             (B, T, T): N_("those are weights, and the output is made of words"),
+            (B, TQ, E): FROM_ELSEWHERE,
             (B, E, T): N_("the last two axes have changed places; a word is a row, with its numbers side by side"),
             (T, E): ONE_SENTENCE,
         },
@@ -153,16 +159,20 @@ EXPECTED = {
             ),
             (H, T, T): N_("PyTorch gives one table for each sentence here; what has become of the heads?"),
             (B * H, T, T): HEADS_IN_THE_BATCH,
+            (B, TQ, T): FROM_ELSEWHERE,
+            (B, TQ, TQ): FROM_ELSEWHERE,
             (B, T, E): N_("that is the output, which comes back before the weights"),
             (T, T): ONE_SENTENCE,
             (B, T): N_("weights tell of pairs, who looks and who is looked at, and that is one word alone"),
-            (B, E, E): N_("words look at words, and not the numbers of a word at one another"),
+            (B, E, E): N_("places look at places, and not the numbers of a word at one another"),
         },
     ),
     "mha_weights_per_head": Entry(
         ((SENTENCES, B), (HEADS, H), (LOOKING, T), (LOOKED_AT, T)),
         {
             (B, T, T): AVERAGED,
+            (B, H, TQ, T): FROM_ELSEWHERE,
+            (B, H, TQ, TQ): FROM_ELSEWHERE,
             (B * H, T, T): HEADS_IN_THE_BATCH,
             (H, T, T): ONE_SENTENCE,
             (H, B, T, T): N_("heads come before sentences there, and the batch is always first"),
@@ -175,6 +185,16 @@ EXPECTED = {
     ),
 }  # fmt: skip
 FIRST = next(iter(EXPECTED))
+EXAMPLE: dict[str, Shape] = {
+    "scores": (2, 5, 9),
+    "weights": (2, 5, 9),
+    "output": (2, 5, 3),
+    "padded_batch": (2, 9, 6),
+    "lengths": (2,),
+    "mha_output": (2, 9, 6),
+    "mha_weights_per_head": (2, 3, 9, 9),
+}
+"""What the lesson works out for other sizes."""
 
 
 def expect_entry(student: Student, key: str) -> None:
@@ -184,18 +204,21 @@ def expect_entry(student: Student, key: str) -> None:
         _fail_for_missing(ledger, key)
     seen, due = shape_in(ledger[key], key), EXPECTED[key]
     if seen != due.shape:
-        fail(N_("your shape of {key} is {seen}: {why}"), key=key, seen=_cut(str(seen)), why=explanation(seen, due))
+        fail(N_("your shape of {key} is {seen}: {why}"), says_all=seen in due.known or seen == EXAMPLE.get(key),
+             key=key, seen=_cut(str(seen)), why=explanation(seen, due, key))  # fmt: skip
 
 
-def explanation(seen: Shape, due: Entry) -> Message:
+def explanation(seen: Shape, due: Entry, key: str = "") -> Message:
     """What is wrong with a shape, without the right one."""
+    if seen == EXAMPLE.get(key):
+        return Message(N_("that is its shape in the lesson's example; the sizes of the exercise are other ones"))
     if seen in due.known:
         return Message(due.known[seen])
     if sorted(seen) == sorted(due.shape):
         return Message(N_("those are the right sizes in another order: it should count {axes}"),
                        {"axes": _in_order(due)})  # fmt: skip
     if len(seen) != len(due.shape):
-        return Message(N_("that has {seen}, and it should have {count}, which count {axes}"),
+        return Message(N_("that has {seen}, and it should have {count}: {axes}"),
                        {"seen": _axes(len(seen)), "count": _axes(len(due.shape)),
                         "axes": _in_order(due)})  # fmt: skip
     place = next(place for place, (size, wanted) in enumerate(zip(seen, due.shape, strict=True)) if size != wanted)
@@ -206,7 +229,7 @@ def explanation(seen: Shape, due: Entry) -> Message:
 def shape_in(value: Any, key: str) -> Shape:
     """A line of the ledger as a tuple of whole numbers; a list will do as well."""
     if value is None:
-        fail(N_("{key} is not filled in yet"), key=key)
+        fail(N_("{key} is not filled in yet"), says_all=True, key=key)
     if _is_whole(value):
         fail(N_("{key} is the number {seen}, expected a tuple: parentheses around one number make no tuple, and a "
                 "comma behind it does, as in (9,)"), says_all=True, key=key, seen=_cut(str(value)))  # fmt: skip
@@ -289,7 +312,7 @@ def test_scores(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("weights: for every query, how its attention is shared out"),
-    hint=N_("A query has one share for each key that it looks at. What does softmax do to the shape of the scores?"),
+    hint=N_("A query has one share for each key that it looks at. How many queries share out, in how many sentences?"),
 )
 def test_weights(student: Student, rng: Draws) -> None:
     expect_entry(student, "weights")
@@ -325,7 +348,10 @@ def test_lengths(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("mha_output: for every word of the batch, its new numbers"),
-    hint=N_("Each head has a share of the width, and the shares are put together at the end. What is their sum?"),
+    hint=N_(
+        "Each place of the padded batch gets a new row, as wide as embed_dim says. Go through the axes one by one: "
+        "what does each of them count?"
+    ),
 )
 def test_mha_output(student: Student, rng: Draws) -> None:
     expect_entry(student, "mha_output")
@@ -334,7 +360,10 @@ def test_mha_output(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("mha_weights_default: what PyTorch tells of the weights, unless it is asked for more"),
-    hint=N_("Look up what average_attn_weights does, and which of its two settings you get when you say nothing."),
+    hint=N_(
+        "Draw the table of one sentence, with a row for each place that looks, and a column for each that is looked "
+        "at. How many such tables come back?"
+    ),
 )
 def test_mha_weights_default(student: Student, rng: Draws) -> None:
     expect_entry(student, "mha_weights_default")
@@ -343,7 +372,10 @@ def test_mha_weights_default(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("mha_weights_per_head: the weights of every head by itself"),
-    hint=N_("One head makes one table for each sentence: who looks, and at whom. Where does the axis of heads stand?"),
+    hint=N_(
+        "One head makes one table for each sentence, of those who look and those who are looked at. Go through the "
+        "axes one by one: what does each of them count?"
+    ),
 )
 def test_mha_weights_per_head(student: Student, rng: Draws) -> None:
     expect_entry(student, "mha_weights_per_head")
