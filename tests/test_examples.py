@@ -135,7 +135,7 @@ def test_the_sample_class_is_in_step_with_the_release_notebooks() -> None:
 @cache
 def submitted(assignment: str) -> dict[str, Path]:
     """Where each student's notebook lies."""
-    return dict(submissions(ROOT / "examples" / "submissions", assignment))
+    return {one.student: one.path for one in submissions(ROOT / "examples" / "submissions", assignment)}
 
 
 def everything_said(report: GradeReport) -> set[str]:

@@ -60,7 +60,7 @@ def test_a_value_is_examined_under_its_own_name(graded) -> None:  # type: ignore
 
 def test_numbers_for_which_nothing_was_trained_are_seen_to_be_typed_in(graded) -> None:  # type: ignore[no-untyped-def]
     report = graded("heads", experiment=TYPED)
-    assert lost(report, "experiment") == {"trained", "losses", "bytes", "steps"}
+    assert lost(report, "experiment") == {"trained", "losses", "two_losses", "bytes", "steps"}
     assert "0 times" in first_message(report, "experiment")
 
 

@@ -1,5 +1,7 @@
 """What learners get wrong when they count the bytes of attention weights, each with the check that catches it."""
 
+import sys
+
 import torch
 
 from autograder.suite import N_, mistake
@@ -100,6 +102,18 @@ def counted_twice(batch, num_heads, query_len, key_len, dtype=torch.float32):
 def width_multiplied_in(batch, num_heads, query_len, key_len, dtype=torch.float32):
     head_width = 64
     return batch * num_heads * query_len * key_len * head_width * dtype.itemsize
+
+
+@mistake(
+    "python-object-measured",
+    caught_by="number",
+    says=N_(
+        "You measure the Python object, a few dozen bytes for any tensor: sys.getsizeof does not look at the numbers "
+        "that it refers to. Count them, or ask the tensor itself."
+    ),
+)
+def python_object_measured(batch, num_heads, query_len, key_len, dtype=torch.float32):
+    return sys.getsizeof(torch.empty(batch, num_heads, query_len, key_len, dtype=dtype))
 
 
 # In which unit

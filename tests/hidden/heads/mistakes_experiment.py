@@ -57,7 +57,7 @@ def never_learned():
 
 @mistake(
     "one-training-for-both",
-    caught_by="losses",
+    caught_by="two_losses",
     says=N_(
         "One training stands under both numbers of heads. Two models are asked for, one with 1 head and one with 8, "
         "each with its own training."
@@ -102,6 +102,17 @@ def diverged():
 def averaged_weights():
     (one, weights_of_one), (eight, weights_of_eight) = train(1), train(8)
     return results_from((one, weights_of_one.mean(1)), (eight, weights_of_eight.mean(1)))
+
+
+@mistake(
+    "one-number-alone",
+    caught_by="bytes",
+    says=N_("Your bytes are those of one number of the weights. Count all of them, as nbytes does."),
+    unnamed_because="the losses hang on the task, which is anybody's own",
+)
+def one_number_alone():
+    (one, weights_of_one), (eight, weights_of_eight) = train(1), train(8)
+    return results_from((one, weights_of_one[0, 0, 0, 0]), (eight, weights_of_eight[0, 0, 0, 0]))
 
 
 @mistake(

@@ -31,7 +31,7 @@ def encoding(T, D):
 
 @mistake(
     "halves",
-    caught_by="position_zero",
+    caught_by="place_zero",
     says=N_(
         "All sines stand in the left half, all cosines in the right, as in some libraries. Here they take turns: a "
         "sine in every even column, the cosine of the same angle in the odd one beside it."
@@ -45,7 +45,7 @@ def halves(T, D):
 
 @mistake(
     "sine-and-cosine-swapped",
-    caught_by="position_zero",
+    caught_by="place_zero",
     says=N_("Sine and cosine have changed places: even columns hold sines, odd ones cosines."),
 )
 def swapped(T, D):
@@ -58,7 +58,7 @@ def swapped(T, D):
     "all-sines",
     caught_by="cosines",
     says=N_(
-        "Every column of yours is a sine, so that the two columns of a pair are equal and one of them tells nothing "
+        "Every column of yours is a sine, so that the two columns of a hand are equal and one of them tells nothing "
         "new. Odd columns hold the cosine."
     ),
 )
@@ -71,8 +71,8 @@ def all_sines(T, D):
     "slowest-first",
     caught_by="sines",
     says=N_(
-        "Your pairs come in the opposite order, the slowest wave first. Pair 0 is the fastest: its exponent is 0, and "
-        "its angle the position itself."
+        "Your hands come in the opposite order, the slowest first. Hand 0 is the fastest: its exponent is 0, and "
+        "its angle the number of the place itself."
     ),
 )
 def slowest_first(T, D):
@@ -81,23 +81,23 @@ def slowest_first(T, D):
 
 
 @mistake(
-    "positions-from-1",
-    caught_by="position_zero",
-    says=N_("Your positions count from 1. They count from 0, so that the first row is 0, 1, 0, 1, …"),
+    "places-from-1",
+    caught_by="place_zero",
+    says=N_("Your places count from 1. They count from 0, so that the first row is 0, 1, 0, 1, …"),
 )
-def positions_from_1(T, D):
+def places_from_1(T, D):
     expect_pairs(D)
     return interleaved(torch.arange(1, T + 1).unsqueeze(1) * frequencies(D))
 
 
-# How fast each wave is
+# How fast each hand is
 
 
 @mistake(
     "exponent-of-each-column",
     caught_by="cosines",
     says=N_(
-        "Every column has a frequency of its own, so that a cosine does not turn with the sine beside it. Columns 2i "
+        "Every column has an angle of its own, so that a cosine does not turn with the sine beside it. Columns 2i "
         "and 2i + 1 share the exponent -2i/D."
     ),
 )
@@ -115,8 +115,8 @@ def exponent_of_each_column(T, D):
     "exponent-halved",
     caught_by="sines",
     says=N_(
-        "Your exponent is -i/D for pair i, half of what it should be: the 2 of -2i/D is missing. For example, "
-        "arange(D // 2) counts pairs, and arange(0, D, 2) counts their columns."
+        "Your exponent is -i/D for hand i, half of what it should be: the 2 of -2i/D is missing. For example, "
+        "arange(D // 2) counts hands, and arange(0, D, 2) counts their columns."
     ),
 )
 def exponent_halved(T, D):
@@ -128,7 +128,7 @@ def exponent_halved(T, D):
     "exponent-doubled",
     caught_by="sines",
     says=N_(
-        "Your exponent is -4i/D for pair i, twice what it should be. For example, when i runs through 0, 2, 4, … it is "
+        "Your exponent is -4i/D for hand i, twice what it should be. For example, when i runs through 0, 2, 4, … it is "
         "the 2i of the formula already."
     ),
 )
@@ -141,8 +141,8 @@ def exponent_doubled(T, D):
     "slowest-wave-at-the-base",
     caught_by="sines",
     says=N_(
-        "Your exponents go from 0 to -1, both included, so that the slowest wave has the frequency 1/10000. Pair i has "
-        "the exponent -2i/D: the last one does not quite reach -1."
+        "Your exponents go from 0 to -1, both included, so that the slowest hand turns by 1/10000. Hand i has the "
+        "exponent -2i/D: the last one does not quite reach -1."
     ),
 )
 def slowest_wave_at_the_base(T, D):
@@ -174,8 +174,8 @@ def base_1000(T, D):
     "sign-of-the-exponent",
     caught_by="sines",
     says=N_(
-        "You multiply by 10000^(2i/D) where you should divide by it: your waves become faster from pair to pair, up to "
-        "thousands of turns for one word. The exponent is negative."
+        "You multiply by 10000^(2i/D) where you should divide by it: your hands become faster and faster, up to "
+        "hundreds of turns from one place to the next. The exponent is negative."
     ),
 )
 def sign_of_the_exponent(T, D):
@@ -187,13 +187,83 @@ def sign_of_the_exponent(T, D):
     "whole-exponents",
     caught_by="sines",
     says=N_(
-        "All your pairs turn at the same speed, with exponent 0. For example, `//` leaves nothing of 2i/D, which lies "
-        "between 0 and 1: divide with `/`."
+        "All your hands turn at the same speed, by 1, with exponent 0. For example, `//` leaves nothing of 2i/D, which "
+        "lies between 0 and 1: divide with `/`."
     ),
 )
 def whole_exponents(T, D):
     expect_pairs(D)
     return interleaved(torch.arange(T).unsqueeze(1) / 10000.0 ** (torch.arange(0, D, 2) // D))
+
+
+@mistake(
+    "exponents-rounded-down",
+    caught_by="sines",
+    says=N_(
+        "Hand 0 turns by 1, and all others by 1/10000: their exponents are whole numbers. For example, `//` makes -1 "
+        "of -2i/D, which lies between -1 and 0: divide with `/`."
+    ),
+)
+def exponents_rounded_down(T, D):
+    expect_pairs(D)
+    return interleaved(torch.arange(T).unsqueeze(1) * 10000.0 ** (-2 * torch.arange(D // 2) // D))
+
+
+@mistake(
+    "number-of-the-column-for-the-hand",
+    caught_by="sines",
+    says=N_(
+        "Your exponent is -2j/D for column j, which takes the number of the column for that of the hand. Columns 2i "
+        "and 2i + 1 belong to hand i, and share the exponent -2i/D."
+    ),
+)
+def number_of_the_column_for_the_hand(T, D):
+    expect_pairs(D)
+    table = torch.zeros(T, D)
+    for j in range(D):
+        angles = torch.arange(T) / 10000 ** (2 * j / D)
+        table[:, j] = angles.sin() if j % 2 == 0 else angles.cos()
+    return table
+
+
+@mistake(
+    "length-for-width",
+    caught_by="sines",
+    says=N_(
+        "Your exponent is -2i/T, divided by the number of places. The hands of a place are the same for any number of "
+        "them: the exponent is -2i/D."
+    ),
+)
+def length_for_width(T, D):
+    expect_pairs(D)
+    return interleaved(torch.arange(T).unsqueeze(1) * 10000.0 ** (-torch.arange(0, D, 2) / T))
+
+
+@mistake(
+    "places-as-fractions",
+    caught_by="sines",
+    says=N_(
+        "You divide the places by T, so that they run from 0 to 1: the same place gets another row in a longer text. "
+        "They count 0, 1, 2, …, as they are."
+    ),
+)
+def places_as_fractions(T, D):
+    expect_pairs(D)
+    return interleaved((torch.arange(T) / T).unsqueeze(1) * frequencies(D))
+
+
+@mistake(
+    "cosine-as-a-root",
+    caught_by="cosines",
+    says=N_(
+        "Your cosines are never negative, as the square root of 1 - sine² is not. A cosine is, for half of all angles: "
+        "compute it from the angle."
+    ),
+)
+def cosine_as_a_root(T, D):
+    expect_pairs(D)
+    sines = (torch.arange(T).unsqueeze(1) * frequencies(D)).sin()
+    return torch.stack([sines, (1 - sines**2).sqrt()], dim=2).flatten(1)
 
 
 @mistake(
@@ -209,9 +279,7 @@ def degrees(T, D):
 @mistake(
     "linear-frequencies",
     caught_by="sines",
-    says=N_(
-        "Your frequencies fall in equal steps, by 2/D from pair to pair. They fall by an equal factor: powers of 10000."
-    ),
+    says=N_("Your turns fall in equal steps, by 2/D from hand to hand. They fall by an equal factor: powers of 10000."),
 )
 def linear_frequencies(T, D):
     expect_pairs(D)
@@ -222,37 +290,37 @@ def linear_frequencies(T, D):
 
 
 @mistake(
-    "positions-in-eight-bits",
+    "places-in-eight-bits",
     caught_by="long",
     says=N_(
-        "Your positions begin again at 0 after 256 of them, as whole numbers of eight bits (uint8) do. Leave their "
+        "Your places begin again at 0 after 256 of them, as whole numbers of eight bits (uint8) do. Leave their "
         "dtype to torch.arange, or use floating numbers."
     ),
 )
-def positions_in_eight_bits(T, D):
+def places_in_eight_bits(T, D):
     expect_pairs(D)
     return interleaved(torch.arange(T).to(torch.uint8).unsqueeze(1) * frequencies(D))
 
 
 @mistake(
-    "bfloat16-positions",
+    "bfloat16-places",
     caught_by="long",
     says=N_(
-        "Your positions go through bfloat16, which has no room for all whole numbers beyond 256: 257 becomes 256. "
+        "Your places go through bfloat16, which has no room for all whole numbers beyond 256: 257 becomes 256. "
         "Count in float32."
     ),
 )
-def bfloat16_positions(T, D):
+def bfloat16_places(T, D):
     expect_pairs(D)
     return interleaved(torch.arange(T, dtype=torch.bfloat16).float().unsqueeze(1) * frequencies(D))
 
 
 @mistake(
-    "at-most-100-positions",
+    "at-most-100-places",
     caught_by="long",
-    says=N_("Your table is made for 100 positions and ends there, whatever T is: make it for T."),
+    says=N_("Your table is made for 100 places and ends there, whatever T is: make it for T."),
 )
-def at_most_100_positions(T, D):
+def at_most_100_places(T, D):
     return encoding(100, D)[:T]
 
 
@@ -262,7 +330,7 @@ def at_most_100_positions(T, D):
 @mistake(
     "transposed",
     caught_by="shape",
-    says=N_("Your encoding is (D, T), a column for every position. It is added to words in rows: (T, D)."),
+    says=N_("Your encoding is (D, T), a column for every place. It is added to words in rows: (T, D)."),
 )
 def transposed(T, D):
     return encoding(T, D).T
@@ -280,9 +348,32 @@ def axis_for_the_batch(T, D):
 
 
 @mistake(
+    "an-axis-for-sine-and-cosine",
+    caught_by="shape",
+    says=N_(
+        "Your encoding is (T, D/2, 2), with an axis for sine and cosine. The two belong side by side in one row: the "
+        "last two axes become one, as with flatten."
+    ),
+)
+def an_axis_for_sine_and_cosine(T, D):
+    return encoding(T, D).view(T, D // 2, 2)
+
+
+@mistake(
+    "list-of-rows",
+    caught_by="shape",
+    says=N_(
+        "You return a list with a row for every place. One tensor is due: torch.stack makes one of a list of them."
+    ),
+)
+def list_of_rows(T, D):
+    return list(encoding(T, D))
+
+
+@mistake(
     "squeezed",
-    caught_by="sizes",
-    says=N_("Your encoding loses every axis of size 1, as through squeeze(): for one position it is (D,), not (1, D)."),
+    caught_by="shape",
+    says=N_("Your encoding loses every axis of size 1, as through squeeze(): for one place it is (D,), not (1, D)."),
 )
 def squeezed(T, D):
     return encoding(T, D).squeeze()
@@ -303,7 +394,7 @@ def float64(T, D):
 
 @mistake(
     "numpy-result",
-    caught_by="table",
+    caught_by="numbers",
     says=N_("You return a numpy array. A tensor is due: torch.from_numpy makes one of it."),
 )
 def numpy_result(T, D):
@@ -311,8 +402,21 @@ def numpy_result(T, D):
 
 
 @mistake(
+    "same-row-everywhere",
+    caught_by="rows",
+    says=N_(
+        "Every row of yours is the row of place 1, so that no place can be told from another: the angle of a hand is "
+        "its turn times the number of the place."
+    ),
+)
+def same_row_everywhere(T, D):
+    expect_pairs(D)
+    return interleaved(frequencies(D)).expand(T, D)
+
+
+@mistake(
     "no-return",
-    caught_by="table",
+    caught_by="numbers",
     says=N_("Your function computes something and returns nothing: `return` is missing, so that it returns None."),
 )
 def no_return(T, D):

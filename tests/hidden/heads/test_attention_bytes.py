@@ -12,8 +12,21 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
+from autograder.channel import words
 from autograder.messages import Message
-from autograder.suite import N_, Draws, Student, Unsupported, ask, check, fail, with_last
+from autograder.suite import (
+    N_,
+    Draws,
+    Student,
+    StudentRaised,
+    Unsupported,
+    ask,
+    check,
+    fail,
+    with_last,
+)
+
+KIND = N_("Print type(...) of what your function returns. Which of your steps makes something else of whole numbers?")
 
 
 class Sizes(NamedTuple):
@@ -58,17 +71,23 @@ def text(sizes: Sizes) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes._asdict().items())
 
 
+def error_of(raised: StudentRaised) -> Message:
+    """An exception in words, with the line where it came from."""
+    said = {"error": raised.type_name, "text": words.quoted(raised.message, 120)}
+    if raised.line is None:
+        return Message(N_("{error}: {text}"), said)
+    return Message(N_("{error}: {text} (line {line} of the cell)"), {**said, "line": raised.line})
+
+
 def _fail_for_kind(value: object, sizes: Sizes) -> NoReturn:
+    if value is None:
+        fail(N_("for {sizes} your function returns None: does it end with a return?"), says_all=True, sizes=text(sizes))
     fail(
-        N_("for {sizes} your function returns {kind}, expected an int"),
-        sizes=text(sizes),
-        kind=_kind(value),
+        N_("for {sizes} your function returns {kind}, expected an int"), hint=KIND, sizes=text(sizes), kind=_kind(value)
     )
 
 
 def _kind(value: object) -> Message | str:
-    if value is None:
-        return Message(N_("None (does it end with a return?)"))
     if isinstance(value, torch.Tensor):
         return Message(N_("a tensor of shape {shape}"), {"shape": str(tuple(value.shape))})
     if isinstance(value, Unsupported):
@@ -88,7 +107,20 @@ def _shown(number: Fraction) -> str:
 def test_number(student: Student, rng: Draws) -> None:
     sizes = draw(rng)
     more = sizes._replace(query_len=2 * sizes.query_len, key_len=2 * sizes.key_len)
-    before, after = count(student, sizes), count(student, more)
+    try:
+        before, after = count(student, sizes), count(student, more)
+    except StudentRaised as raised:
+        if "itemsize" in raised.code and "not callable" in raised.message:
+            fail(N_("your function raises {error}: itemsize is a number already, and a number can't be called"),
+                 says_all=True, error=error_of(raised))  # fmt: skip
+        raise
+    if before == after > 0:
+        fail(
+            N_("for {sizes} your function says {before}, and the same with twice as many queries and keys"),
+            hint=N_("What is it that you measure? Print what your function returns for 1 word, for 10 and for 100."),
+            sizes=text(sizes),
+            before=_shown(before),
+        )
     if not 0 < before < after:
         fail(N_("for {sizes} your function says {before}, and {after} with twice as many queries and keys; expected "
                 "more"), sizes=text(sizes), before=_shown(before), after=_shown(after))  # fmt: skip
@@ -97,9 +129,7 @@ def test_number(student: Student, rng: Draws) -> None:
 @check(
     points=0.5,
     title=N_("It is a whole number, an int"),
-    hint=N_(
-        "Print type(...) of what your function returns. Which of your steps makes something else of whole numbers?"
-    ),
+    hint=KIND,
     needs="number",
 )
 def test_whole_number(student: Student, rng: Draws) -> None:
@@ -181,14 +211,38 @@ def test_dtypes(student: Student, rng: Draws) -> None:
     sizes = draw(rng)
     single = count(student, sizes)
     for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn):
-        seen = number_of(ask(student, *sizes, dtype=dtype), sizes)
+        seen = number_of(ask_in(student, sizes, dtype), sizes)
         expected = single * dtype.itemsize / torch.float32.itemsize
         if seen != expected:
             fail(N_("for {sizes} your function says {single} in float32 and {seen} in {dtype}, expected {expected} "
                     "there"),
                  sizes=text(sizes), single=_shown(single), seen=_shown(seen), expected=_shown(expected),
-                 dtype=str(dtype).removeprefix("torch."))  # fmt: skip
+                 dtype=name_of(dtype))  # fmt: skip
     by_default = number_of(ask(student, *sizes), sizes)
     if by_default != single:
         fail(N_("for {sizes} your function says {single} in float32 and {seen} without a dtype, where float32 is the "
                 "default"), sizes=text(sizes), single=_shown(single), seen=_shown(by_default))  # fmt: skip
+
+
+def ask_in(student: Student, sizes: Sizes, dtype: torch.dtype) -> object:
+    """What the student's function returns for a dtype."""
+    try:
+        return ask(student, *sizes, dtype=dtype)
+    except StudentRaised as raised:
+        if "TypeError" in raised.bases and "keyword argument" in raised.message:
+            fail(N_("your function can't be called with dtype={dtype}: its last argument should be called dtype, and "
+                    "be torch.float32 where it is left out"), says_all=True, dtype=str(dtype))  # fmt: skip
+        fail(
+            N_("in {dtype} your function raises {error}; in float32 it does not"),
+            hint=N_(
+                "A dtype can tell the size of its numbers, without a list of names or a look at its letters. Print "
+                "dir(torch.float64)."
+            ),
+            dtype=name_of(dtype),
+            error=error_of(raised),
+        )
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """As torch calls it."""
+    return str(dtype).removeprefix("torch.")
