@@ -179,12 +179,26 @@ def load_course(root: Path) -> Course:
                 ("assignments", assignment.name, "due"), "must name its time zone, as 2026-12-20T23:59:00+08:00 does"
             )
         for exercise in assignment.exercises.values():
+            _check_value(file, assignment, exercise)
             for group in exercise.forbidden:
                 if group not in course.forbidden:
                     key = ("assignments", assignment.name, "exercises", exercise.name, "forbidden")
                     near = did_you_mean(group, course.forbidden)
                     raise file.error(key, f"names the group '{group}', which is not under `forbidden`{near}")
     return course
+
+
+def _check_value(file: YamlFile, assignment: Assignment, exercise: Exercise) -> None:
+    """Refuse an exercise for a value that could not be graded as its other keys say."""
+    key = ("assignments", assignment.name, "exercises", exercise.name)
+    if exercise.value is not None and exercise.manual:
+        raise file.error(
+            (*key, "value"), "does not go together with `manual`: a human looks at the cell, not at a value"
+        )
+    if exercise.value is not None and exercise.forbidden:
+        raise file.error((*key, "forbidden"), "has no effect on a value: what is looked at is how a function is called")
+    if exercise.answer in [one.answer for one in assignment.exercises.values() if one is not exercise]:
+        raise file.error((*key, "value"), f"asks for '{exercise.answer}', as another exercise of the assignment does")
 
 
 def course_seed(course: Course) -> int:
@@ -231,7 +245,7 @@ def suite_hash(course: Course, assignment: str) -> str:
     _feed(digest, "source", source.read_bytes() if source.is_file() else b"")
     for name in HASHED_MODULES:
         _feed(digest, name, (package / name).read_bytes())
-    if any(JUDGED_BY in path.read_bytes() for path in hidden.glob("test_*.py")):
+    if any(JUDGED_BY in path.read_bytes() for path in hidden.rglob("*.py")):
         hidden = hidden.parent
     for label, folder in [("hidden", hidden), *((part, package / part) for part in HASHED_PARTS)]:
         for path in sorted(folder.rglob("*.py")):

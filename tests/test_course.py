@@ -112,6 +112,21 @@ def test_no_course_is_found_outside_of_one(tmp_path: Path) -> None:
             "call_seconds: true",
             ", line 3: limits.call_seconds must be a number of seconds above 0",
         ),
+        (
+            "forbidden: [finished, loss]",
+            "value: half",
+            ", line 19: assignments.attention.exercises.double.value asks for 'half', as another exercise",
+        ),
+        (
+            "forbidden: [finished, loss]",
+            "value: results\n        manual: true",
+            ", line 19: assignments.attention.exercises.double.value does not go together with `manual`",
+        ),
+        (
+            "forbidden: [finished, loss]",
+            "value: results\n        forbidden: [loss]",
+            ", line 20: assignments.attention.exercises.double.forbidden has no effect on a value",
+        ),
         ("call_seconds: 2", "memory_mb: 100", ", line 3: limits.memory_mb must be a whole number from 1024"),
         (
             "call_seconds: 2",
@@ -292,6 +307,9 @@ def test_the_hash_changes_with_whatever_decides_a_score(course: Course, write_co
     hashes.append(suite_hash(course, "attention"))
     hashes.append(suite_hash(load_course(write_course("    - torch.nn.MultiheadAttention\n", "")), "attention"))
     hashes.append(suite_hash(load_course(write_course("call_seconds: 2", "call_seconds: 3")), "attention"))
+    hashes.append(
+        suite_hash(load_course(write_course("      half:", "      half:\n        value: third")), "attention")
+    )
     assert len(set(hashes)) == len(hashes)
     assert all(len(one) == 64 for one in hashes)
 

@@ -64,6 +64,17 @@ def test_numbers_for_which_nothing_was_trained_are_seen_to_be_typed_in(graded) -
     assert "0 times" in first_message(report, "experiment")
 
 
+def test_tensors_among_the_steps_are_the_student_s_mistake_and_no_fault_of_ours(graded) -> None:  # type: ignore[no-untyped-def]
+    curves = MEASURED.replace("{1: 30, 8: 30}", "{1: __import__('torch').arange(3), 8: __import__('torch').arange(3)}")
+    report = graded("heads", experiment=curves.replace("32768", "4096"))
+    assert lost(report, "experiment") == {"bytes", "steps"} and outcomes(report, "experiment") == {"passed", "failed"}
+
+
+def test_a_cell_that_stops_says_so_where_the_value_is_annotated_too(graded) -> None:  # type: ignore[no-untyped-def]
+    report = graded("sequences", shapes="shapes: dict = {'scores': 1 / 0}")
+    assert first_message(report, "shapes").startswith("the cell that defines shapes stopped with ZeroDivisionError")
+
+
 def test_a_value_is_untouched_whatever_its_layout_and_touched_by_one_entry() -> None:
     stub = source_of("heads", "experiment")
     other_layout = stub.replace("None", "( None )") + "\n# soon\n"

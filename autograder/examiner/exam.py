@@ -255,7 +255,8 @@ def _with_first_lost(checks: list[CheckReport], verdict: Verdict) -> list[CheckR
 
 def _defines(name: str, source: str) -> bool:
     # By the look of it: a cell with a syntax error has no tree to ask.
-    return re.search(rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*=", source, re.MULTILINE) is not None
+    pattern = rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*(:[^=\n]+)?=(?!=)"
+    return re.search(pattern, source, re.MULTILINE) is not None
 
 
 def _unwritten(job: Job) -> frozenset[str]:

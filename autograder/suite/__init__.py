@@ -10,6 +10,7 @@ from autograder.suite._draws import Draws
 from autograder.suite._judging import Judge, judged_by
 from autograder.suite._masks import causal, padding, scattered
 from autograder.suite._numbers import expect_same_number, largest_change, number_text, one_number, same_number
+from autograder.suite._saying import described, error_of, is_refusal, shortened
 from autograder.suite._tensors import (
     expect_close,
     expect_dtype,
@@ -38,6 +39,8 @@ __all__ = [
     "check",
     "correct",
     "correct_source",
+    "described",
+    "error_of",
     "expect_close",
     "expect_dtype",
     "expect_finite",
@@ -47,6 +50,7 @@ __all__ = [
     "expect_same_number",
     "expect_shape",
     "fail",
+    "is_refusal",
     "judged_by",
     "largest_change",
     "mistake",
@@ -56,6 +60,7 @@ __all__ = [
     "results",
     "same_number",
     "scattered",
+    "shortened",
     "with_hint",
     "with_last",
 ]

@@ -32,7 +32,7 @@ class Judge:
                 said = message(
                     N_("“{title}” does not hold: {message}"), title=message(spec.title), message=failed.message
                 )
-                raise CheckFailed(said, failed.says_all, hint=message(spec.hint)) from None
+                raise CheckFailed(said, failed.says_all, hint=failed.hint or message(spec.hint)) from None
 
 
 def judged_by(suite: str, assignment: str, exercise: str) -> Judge:

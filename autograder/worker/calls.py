@@ -18,7 +18,7 @@ import torch
 from autograder.channel import raw, words
 from autograder.channel.codec import Decoder, Encoder, storage_bytes
 from autograder.channel.frames import Buffer
-from autograder.worker.passes import count_passes, passes
+from autograder.worker.passes import count_passes, passes_since, so_far
 
 MAX_LINE = 100
 
@@ -47,7 +47,7 @@ class Callee:
         self._graphs: dict[int, _Kept] = {}
         self._is_cell = cell_of
         count_passes()
-        self._passes_before = passes()
+        self._made = so_far()
 
     def call(self, function: Callable[..., Any], header: dict[str, Any], blob: Buffer) -> Reply:
         """Run one call; what the function raises is part of the reply."""
@@ -75,7 +75,7 @@ class Callee:
         with raw.undisturbed():
             torch.set_grad_enabled(graded)
             blobs, tensors = _encode(reply, (args, kwargs, result), received, header)
-            reply["passes"] = passes() - self._passes_before
+            reply["passes"] = passes_since(self._made)
             _add_changes(reply, blobs, received, before)
         self._graphs[header["id"]] = _Kept(received, header["tensors"], tensors)
         return reply, blobs

@@ -1,6 +1,7 @@
 """Counts backward passes: what is said of a training can be held against how often gradients were computed.
 
-The count is kept in the process of those whom it is about, and can be forged there, as their numbers can.
+Where the passes themselves can't be seen (scripted code), the steps of torch's optimizers are. The count is kept in the
+process of those whom it is about, and can be forged there, as their numbers can.
 """
 
 from __future__ import annotations
@@ -10,28 +11,42 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
-_count = 0
+_passes = 0
+_steps = 0
 
 
-def passes() -> int:
-    """How many there were in this process so far, from the first call of `count_passes` on."""
-    return _count
+def so_far() -> tuple[int, int]:
+    """How many passes, and how many steps of optimizers, this process has seen."""
+    return _passes, _steps
+
+
+def passes_since(before: tuple[int, int]) -> int:
+    """How many passes there were since then; at least as many as steps."""
+    passes, steps = before
+    return max(_passes - passes, _steps - steps)
 
 
 def count_passes() -> None:
-    """Count from now on, by all of torch's ways to ask for gradients; a second call changes nothing."""
+    """Count from now on; a second call changes nothing."""
+    if hasattr(torch.autograd.backward, "__wrapped__"):
+        return
     for name in ("backward", "grad"):
-        function = getattr(torch.autograd, name)
-        if not hasattr(function, "__wrapped__"):
-            setattr(torch.autograd, name, _counted(function))
+        setattr(torch.autograd, name, _counted(getattr(torch.autograd, name)))
+    register_optimizer_step_post_hook(_note_step)
+
+
+def _note_step(*_: Any) -> None:
+    global _steps
+    _steps += 1
 
 
 def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        global _count
-        _count += 1
+        global _passes
+        _passes += 1
         return function(*args, **kwargs)
 
     return counted

@@ -26,6 +26,7 @@ KERNELS = {
     "MultiheadAttention": "native_multi_head_attention",
     "multi_head_attention_forward": "native_multi_head_attention",
     "attention": "attention_23",
+    "to_padded_tensor": "jagged_to_padded_dense",
 }
 """What torch's own fused kernels for a finished article begin with, where that is not the article's name."""
 
@@ -48,6 +49,7 @@ OPERATORS = {
     "pad_sequence": ("CompositeImplicitAutograd",),
     "_nested_tensor_from_tensor_list": ("CPU",),
     "to_padded_tensor": ("NestedTensorCPU",),
+    "_jagged_to_padded_dense_forward": ("CPU",),
 }
 """The operators that are watched below Python too, each with where its kernels are registered.
 

@@ -24,7 +24,9 @@ def test_number(student, rng):
 @check(points=2, title=N_("It is twice the input"), hint=N_("Call it with 1."), needs="number")
 def test_twice(student, rng):
     x = float(rng.normal(1))
-    if (seen := student(x)) != 2 * x:
+    if (seen := student(x)) == x * x:
+        fail(N_("the square came back"), hint=N_("Squares are no doubles."))
+    if seen != 2 * x:
         fail(N_("for {x} came {seen}"), x=x, seen=seen)
 """
 
@@ -50,6 +52,13 @@ def test_the_first_check_that_fails_speaks_with_its_title_and_its_hint(judge: Ju
     verdict = verdict_of(failed.value)
     assert verdict.outcome == "failed" and not verdict.ask_check
     assert verdict.hint is not None and verdict.hint.render() == "Call it with 1."
+
+
+def test_a_hint_that_fits_better_than_the_check_s_is_kept(judge: Judge) -> None:
+    with pytest.raises(CheckFailed, match="the square came back") as failed:
+        ask(judge, lambda x: x * x)
+    hint = verdict_of(failed.value).hint
+    assert hint is not None and hint.render() == "Squares are no doubles."
 
 
 def test_where_the_sentence_says_all_no_hint_follows(judge: Judge) -> None:

@@ -242,6 +242,10 @@ PAD, NESTED = "torch.nn.utils.rnn.pad_sequence", "torch.nested.nested_tensor"
         ("torch.nested.nested_tensor(rows)", NESTED),
         ("torch.nested.as_nested_tensor(rows)", NESTED),
         ("torch._nested_tensor_from_tensor_list(rows)", NESTED),
+        (
+            "torch.ops.aten._jagged_to_padded_dense_forward(torch.cat(rows), [torch.tensor([0, 3, 5])], [3], 0.0)",
+            "torch.nested.to_padded_tensor",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:`torch.jit.script` is deprecated")

@@ -12,16 +12,15 @@ from typing import NamedTuple, NoReturn
 
 import torch
 
-from autograder.channel import words
-from autograder.messages import Message
 from autograder.suite import (
     N_,
     Draws,
     Student,
     StudentRaised,
-    Unsupported,
     ask,
     check,
+    described,
+    error_of,
     fail,
     with_last,
 )
@@ -60,7 +59,7 @@ def number_of(value: object, sizes: Sizes) -> Fraction:
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         value = value.item()
     if not isinstance(value, int | float) or isinstance(value, bool):
-        _fail_for_kind(value, sizes)
+        _fail_fordescribed(value, sizes)
     if value != value or value in (float("inf"), -float("inf")):
         fail(N_("for {sizes} your function returns {seen}"), sizes=text(sizes), seen=str(value))
     return Fraction(value)
@@ -71,28 +70,15 @@ def text(sizes: Sizes) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes._asdict().items())
 
 
-def error_of(raised: StudentRaised) -> Message:
-    """An exception in words, with the line where it came from."""
-    said = {"error": raised.type_name, "text": words.quoted(raised.message, 120)}
-    if raised.line is None:
-        return Message(N_("{error}: {text}"), said)
-    return Message(N_("{error}: {text} (line {line} of the cell)"), {**said, "line": raised.line})
-
-
-def _fail_for_kind(value: object, sizes: Sizes) -> NoReturn:
+def _fail_fordescribed(value: object, sizes: Sizes) -> NoReturn:
     if value is None:
         fail(N_("for {sizes} your function returns None: does it end with a return?"), says_all=True, sizes=text(sizes))
     fail(
-        N_("for {sizes} your function returns {kind}, expected an int"), hint=KIND, sizes=text(sizes), kind=_kind(value)
+        N_("for {sizes} your function returns {kind}, expected an int"),
+        hint=KIND,
+        sizes=text(sizes),
+        kind=described(value),
     )
-
-
-def _kind(value: object) -> Message | str:
-    if isinstance(value, torch.Tensor):
-        return Message(N_("a tensor of shape {shape}"), {"shape": str(tuple(value.shape))})
-    if isinstance(value, Unsupported):
-        return Message(N_("an object of type {type}"), {"type": value.type_name})
-    return Message(N_("a {type} ({seen})"), {"type": type(value).__name__, "seen": str(value)[:40]})
 
 
 def _shown(number: Fraction) -> str:
@@ -136,7 +122,7 @@ def test_whole_number(student: Student, rng: Draws) -> None:
     sizes = draw(rng)
     value = with_last(ask, student, *sizes, last=torch.float32)
     if type(value) is not int:
-        _fail_for_kind(value, sizes)
+        _fail_fordescribed(value, sizes)
 
 
 @check(

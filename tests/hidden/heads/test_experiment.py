@@ -14,8 +14,15 @@ from typing import Any, NoReturn
 
 import torch
 
-from autograder.messages import Message
-from autograder.suite import N_, Draws, Student, Unsupported, check, fail
+from autograder.suite import (
+    N_,
+    Draws,
+    Student,
+    check,
+    described,
+    fail,
+    shortened,
+)
 
 KEYS = ("final_loss", "steps", "bytes")
 HEADS = (1, 8)
@@ -38,7 +45,7 @@ def results_of(student: Student) -> dict[Any, Any]:
     value = value_of(student)
     if not isinstance(value, dict):
         fail(N_("your results are {kind}, expected a dict with the keys {keys}"),
-             says_all=True, kind=_kind(value), keys=_listed(KEYS))  # fmt: skip
+             says_all=True, kind=described(value), keys=_listed(KEYS))  # fmt: skip
     return value
 
 
@@ -97,7 +104,7 @@ def number_in(value: Any, key: str, heads: int) -> int | float:
             N_("{what} is {kind}, expected one number"),
             hint=N_("Print it, and its type. Which single number should stand there?"),
             what=named(key, heads),
-            kind=_kind(value),
+            kind=described(value),
         )
     return value
 
@@ -121,20 +128,8 @@ def _fail_for_nothing(entries: list[str]) -> NoReturn:
     fail(N_("{what} are not filled in yet"), says_all=True, what=", ".join(entries))
 
 
-def _kind(value: Any) -> Message | str:
-    if value is None:
-        return Message(N_("None"))
-    if isinstance(value, list | tuple):
-        return Message(N_("a {type} of {count} entries"), {"type": type(value).__name__, "count": len(value)})
-    if isinstance(value, torch.Tensor):
-        return Message(N_("a tensor of shape {shape}"), {"shape": str(tuple(value.shape))})
-    if isinstance(value, Unsupported):
-        return Message(N_("an object of type {type}"), {"type": value.type_name})
-    return Message(N_("a value of type {type}"), {"type": type(value).__name__})
-
-
 def _listed(names: tuple[Any, ...]) -> str:
-    return ", ".join(map(repr, names))
+    return shortened(", ".join(map(repr, names)))
 
 
 @check(
@@ -153,7 +148,7 @@ def test_filled_in(student: Student, rng: Draws) -> None:
         within = found[key]
         if not isinstance(within, dict):
             fail(N_("under {key} stands {kind}, expected a dict with the keys 1 and 8"),
-                 key=repr(key), kind=_kind(within))  # fmt: skip
+                 key=repr(key), kind=described(within))  # fmt: skip
         for heads in HEADS:
             if str(heads) in within:
                 fail(N_("under {key} the heads are text, {seen}, expected the numbers 1 and 8"),
@@ -241,7 +236,8 @@ def test_bytes(student: Student, rng: Draws) -> None:
     if eight > one:
         return
     steps = [entry(student, "steps", heads) for heads in HEADS]
-    if steps == [one, eight] or _grow(steps):
+    # Whole numbers alone: no object of the student's is to say what it equals.
+    if all(type(each) is int for each in steps) and (steps == [one, eight] or steps[0] < steps[1]):
         fail(
             N_("your bytes are {one} with 1 head and {eight} with 8, while your steps are {fewer} and {more}"),
             hint=N_("Which of your lines fills in the bytes, and which the steps? What is it that stands there?"),
@@ -265,10 +261,6 @@ def test_bytes(student: Student, rng: Draws) -> None:
         one=one,
         eight=eight,
     )
-
-
-def _grow(steps: list[Any]) -> bool:
-    return all(isinstance(each, int) for each in steps) and steps[0] < steps[1]
 
 
 @check(

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from autograder.channel import words
 from autograder.messages import Message
 from autograder.suite import (
     N_,
@@ -25,9 +24,11 @@ from autograder.suite import (
     Unsupported,
     ask,
     check,
+    error_of,
     expect_finite,
     expect_shape,
     fail,
+    is_refusal,
     results,
 )
 
@@ -151,14 +152,6 @@ def expect_same(says: str, found: torch.Tensor, expected: torch.Tensor, start: i
         if later is None or start + row <= 1:
             fail(says, **said)
         fail(says, hint=later, **said)
-
-
-def error_of(raised: StudentRaised) -> Message:
-    """An exception in words, with the line where it came from."""
-    said = {"error": raised.type_name, "text": words.quoted(raised.message, 120)}
-    if raised.line is None:
-        return Message(N_("{error}: {text}"), said)
-    return Message(N_("{error}: {text} (line {line} of the cell)"), {**said, "line": raised.line})
 
 
 SINES = N_(
@@ -461,13 +454,6 @@ def error_with(student: Student, T: int, D: int) -> StudentRaised | None:
     except StudentRaised as raised:
         return raised
     return None
-
-
-def is_refusal(raised: StudentRaised) -> bool:
-    """A ValueError or AssertionError, also where TorchScript has wrapped it into an error of its own."""
-    refusals = {"ValueError", "AssertionError"}
-    wrapped = raised.type_name == "Error" and any(name in raised.message for name in refusals)
-    return wrapped or not refusals.isdisjoint(raised.bases)
 
 
 def _fail_for_result(found: object, width: int) -> None:

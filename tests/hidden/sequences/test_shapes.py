@@ -9,10 +9,16 @@ from __future__ import annotations
 import difflib
 from typing import Any, NamedTuple
 
-import torch
-
 from autograder.messages import Message
-from autograder.suite import N_, Draws, Student, Unsupported, check, fail
+from autograder.suite import (
+    N_,
+    Draws,
+    Student,
+    check,
+    described,
+    fail,
+    shortened,
+)
 
 LENGTHS, E, H = (7, 4, 5), 12, 4
 B, T, WORDS = len(LENGTHS), max(LENGTHS), sum(LENGTHS)
@@ -205,7 +211,7 @@ def expect_entry(student: Student, key: str) -> None:
     seen, due = shape_in(ledger[key], key), EXPECTED[key]
     if seen != due.shape:
         fail(N_("your shape of {key} is {seen}: {why}"), says_all=seen in due.known or seen == EXAMPLE.get(key),
-             key=key, seen=_cut(str(seen)), why=explanation(seen, due, key))  # fmt: skip
+             key=key, seen=shortened(str(seen)), why=explanation(seen, due, key))  # fmt: skip
 
 
 def explanation(seen: Shape, due: Entry, key: str = "") -> Message:
@@ -222,8 +228,8 @@ def explanation(seen: Shape, due: Entry, key: str = "") -> Message:
                        {"seen": _axes(len(seen)), "count": _axes(len(due.shape)),
                         "axes": _in_order(due)})  # fmt: skip
     place = next(place for place, (size, wanted) in enumerate(zip(seen, due.shape, strict=True)) if size != wanted)
-    return Message(N_("axis {place} should count {what}, and those are not {size}"),
-                   {"place": place, "what": Message(due.sizes[place][0]), "size": _cut(str(seen[place]))})  # fmt: skip
+    said = {"place": place, "what": Message(due.sizes[place][0]), "size": shortened(str(seen[place]))}
+    return Message(N_("axis {place} should count {what}, and those are not {size}"), said)
 
 
 def shape_in(value: Any, key: str) -> Shape:
@@ -232,21 +238,21 @@ def shape_in(value: Any, key: str) -> Shape:
         fail(N_("{key} is not filled in yet"), says_all=True, key=key)
     if _is_whole(value):
         fail(N_("{key} is the number {seen}, expected a tuple: parentheses around one number make no tuple, and a "
-                "comma behind it does, as in (9,)"), says_all=True, key=key, seen=_cut(str(value)))  # fmt: skip
+                "comma behind it does, as in (9,)"), says_all=True, key=key, seen=shortened(str(value)))  # fmt: skip
     if not isinstance(value, list | tuple):
         fail(N_("{key} is {seen}, expected a tuple of whole numbers, such as (9, 2)"),
-             says_all=True, key=key, seen=_described(value))  # fmt: skip
+             says_all=True, key=key, seen=described(value))  # fmt: skip
     for item in value:
         if not _is_whole(item):
             fail(N_("{key} has {seen} among its sizes, expected whole numbers only, such as (9, 2)"),
-                 says_all=True, key=key, seen=_described(item))  # fmt: skip
+                 says_all=True, key=key, seen=described(item))  # fmt: skip
     return tuple(value)
 
 
 def _ledger(value: Any, key: str) -> dict[Any, Any]:
     if not isinstance(value, dict) and key == FIRST:
         fail(N_("your shapes is {seen}, expected a dict: a name for each entry, and its shape as a tuple, as the cell "
-                "had it when it came"), says_all=True, seen=_described(value))  # fmt: skip
+                "had it when it came"), says_all=True, seen=described(value))  # fmt: skip
     if not isinstance(value, dict):  # said once, and at length, above
         fail(N_("{key} can't be looked up, since shapes is no dict"), says_all=True, key=key)
     return value
@@ -263,26 +269,6 @@ def _fail_for_missing(ledger: dict[Any, Any], key: str) -> None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _described(value: Any) -> Message:
-    """What stands in the place of a shape or a size, in words."""
-    if value is None:
-        return Message(N_("None"))
-    if isinstance(value, torch.Tensor):
-        return Message(N_("a tensor of shape {shape}"), {"shape": str(tuple(value.shape))})
-    if isinstance(value, str):
-        return Message(N_("the text {text}"), {"text": _cut(repr(value[: MAX_TEXT + 1]))})
-    if isinstance(value, bool | int | float):
-        return Message(N_("the number {number}"), {"number": _cut(repr(value))})
-    if isinstance(value, list | tuple | dict):
-        return Message(N_("a {type}"), {"type": type(value).__name__})
-    type_name = value.type_name if isinstance(value, Unsupported) else type(value).__name__
-    return Message(N_("an object of type {type}"), {"type": type_name})
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
 def _axes(count: int) -> Message:
