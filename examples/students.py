@@ -1,4 +1,4 @@
-"""The sample class: 14 made-up students, all in the core assignments and some in the others; writes their notebooks.
+"""The sample class: 14 made-up students, each with some or all of the lessons; writes their notebooks.
 
     python examples/students.py [--check]
 

@@ -36,5 +36,13 @@ def test_the_lesson_itself_says_so_too(name: str) -> None:
     assert f"After about {minutes} minutes" in read_notebook(course().release_notebook(name)).cells[0].source
 
 
+def test_teachers_mark_by_the_scheme_that_students_see() -> None:
+    page = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
+    cells = read_notebook(course().release_notebook("heads")).cells
+    [scheme] = [cell.source for cell in cells if "This is how it will be marked" in cell.source]
+    rows = [line for line in scheme.splitlines() if line.startswith("|")]
+    assert len(rows) == 5 and "\n".join(rows) in page
+
+
 def test_the_core_makes_100_points() -> None:
     assert sum(int(row[4]) for row in list(ROWS.values())[:5]) == 100
