@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import math
+import re
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ from torch import nn
 
 from autograder.channel.proxy import Call
 from autograder.examiner.diagnosis import equals, find_mistakes
-from autograder.stubs import released
+from autograder.stubs import SOLUTION, STUB, regions, released
 from tests.suite.exam import HIDDEN, Answer, Suite
 
 SICK = {
@@ -26,9 +30,12 @@ SICK = {
     "clinic_split": ("multihead", "split_heads", "exchanged-too-early"),
     "clinic_multihead": ("multihead", "multi_head_attention", "biases-of-keys-and-values-exchanged"),
 }
-NOTEBOOK = HIDDEN.parents[1] / "source" / "clinic" / "clinic.ipynb"
+NOTEBOOKS = HIDDEN.parents[1] / "source"
+NOTEBOOK = NOTEBOOKS / "clinic" / "clinic.ipynb"
 SEED = 20261129
 AS_SICK = "as-sick-as-before"
+TELLING = 15
+"""Code of more characters than this is nothing that one writes by chance."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +47,16 @@ def small_tensors() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def cells(notebook: Path) -> list[dict[str, Any]]:
+    """The instructor's cells, the source of each as one text."""
+    found: list[dict[str, Any]] = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [{**each, "source": "".join(each["source"])} for each in found]
+
+
 def cell(name: str) -> str:
     """The instructor's cell of an exercise."""
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    source = next(each["source"] for each in cells if each["id"] == name)
-    return source if isinstance(source, str) else "".join(source)
+    source: str = next(each["source"] for each in cells(NOTEBOOK) if each["id"] == name)
+    return source
 
 
 def function(name: str, source: str) -> Answer:
@@ -72,7 +84,41 @@ def run_public_tests(name: str, answer: Answer) -> None:
 
 def sick(name: str) -> Answer:
     """The function that students get."""
-    return function(name, released(cell(name), stock_stub="raise NotImplementedError()"))
+    return function(name, as_released(cell(name)))
+
+
+def as_released(source: str) -> str:
+    return released(source, stock_stub="raise NotImplementedError()")
+
+
+@functools.cache
+def course() -> list[tuple[str, str]]:
+    """What students can read before they have repaired anything: a cell's name, and its text."""
+    texts = []
+    for notebook in sorted(NOTEBOOKS.glob("*/*.ipynb")):
+        for each in cells(notebook):
+            where, source = f"{notebook.stem}, cell {each['id']}", each["source"]
+            texts.append((where, source))
+            if each["cell_type"] == "code":
+                # Once as it is written, and once without comments, in the one form that all code has here.
+                texts[-1:] = [(where, as_released(source)), (where, ast.unparse(ast.parse(as_released(source))))]
+    return texts
+
+
+def repair(source: str) -> set[str]:
+    """The telling code of a solution that is not in its stub: lines, and all that they are made of."""
+    bodies = {region.kind: textwrap.dedent("\n".join(region.lines)) for region in regions(source)}
+    stub = "\n".join(re.sub(r"^# ?", "", line) for line in bodies[STUB].split("\n"))
+    changed = (_lines(bodies[SOLUTION]) | _parts(bodies[SOLUTION])) - _lines(stub) - _parts(stub)
+    return {code for code in changed if len(code) > TELLING}
+
+
+def _lines(code: str) -> set[str]:
+    return {line.partition("  #")[0].strip() for line in code.split("\n")}
+
+
+def _parts(code: str) -> set[str]:
+    return {ast.unparse(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.expr | ast.stmt)}
 
 
 @functools.cache
@@ -116,6 +162,13 @@ def test_the_repair_in_the_notebook_is_what_the_original_asks_for(name: str) -> 
 
 
 @pytest.mark.parametrize("name", SICK)
+def test_no_case_and_no_lesson_holds_the_repair_of_a_case(name: str) -> None:
+    telling = repair(cell(name))
+    assert telling
+    assert [(code, where) for code in sorted(telling) for where, text in course() if code in text] == []
+
+
+@pytest.mark.parametrize("name", SICK)
 def test_the_notebook_tells_sick_from_repaired(name: str) -> None:
     with pytest.raises(AssertionError):
         run_public_tests(name, sick(name))
@@ -131,7 +184,6 @@ def test_the_notebook_tells_sick_from_repaired(name: str) -> None:
         ("clinic_causal", "padding-without-effect", "padding mask alone; .* which is a pad"),
         ("clinic_causal", "causal-without-effect", "causal mask alone; .* which lies in the future"),
         ("clinic_causal", "nobody-allowed-by-the-second", "causal mask alone; .* the weights sum to 0.00"),
-        ("clinic_loss", "phantom-words", "nothing but pads"),
         ("clinic_loss", "words-without-loss-left-out", "cost 0 and 0.693"),
         ("clinic_split", "pieces-of-num-heads", "the shape is"),
         ("clinic_multihead", "values-with-the-bias-of-the-queries", "weights are off by at most 0.000"),

@@ -28,3 +28,12 @@ def sentences_by_their_weight(logits, targets, ignore_index=-100):
     lengths = real.sum(-1)
     of_sentence = losses.masked_fill(~real, 0.0).sum(-1) / lengths.clamp(min=1)
     return (of_sentence * lengths).sum() / lengths.sum().clamp(min=1)
+
+
+# Nothing is promised for a sentence without words beside others that have some.
+@correct("sentence-without-words-counted-as-one-word")
+def sentence_without_words_counted_as_one_word(logits, targets, ignore_index=-100):
+    real = targets != ignore_index
+    labels = targets.masked_fill(~real, 0)
+    losses = -torch.log_softmax(logits, dim=-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    return losses.masked_fill(~real, 0.0).sum() / real.sum(-1).clamp(min=1).sum()

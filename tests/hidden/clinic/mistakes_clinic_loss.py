@@ -54,21 +54,6 @@ def guard_lost(logits, targets, ignore_index=-100):
 
 
 @mistake(
-    "phantom-words",
-    caught_by="repaired",
-    says=N_(
-        "A sentence of nothing but pads counts as one word in your divisor, though it has none. Against which 0 is a "
-        "guard needed: that of a sentence, or that of the whole batch?"
-    ),
-)
-def phantom_words(logits, targets, ignore_index=-100):
-    real = targets != ignore_index
-    words = real.sum(-1).clamp(min=1)
-    of_sentence = losses_of_words(logits, targets, real).sum(-1) / words
-    return (of_sentence * words).sum() / words.sum()
-
-
-@mistake(
     "words-without-loss-left-out",
     caught_by="repaired",
     says=N_(

@@ -239,20 +239,6 @@ def divided_by_one_more(logits, targets, ignore_index=-100):
 
 
 @mistake(
-    "phantom-word-for-empty-sentences",
-    caught_by="batch_mean",
-    says=N_(
-        "A sentence of nothing but pads counts as one word in your divisor: it adds 0 to the sum and 1 to the number "
-        "of words. Guard the number of all words against 0, not that of each sentence."
-    ),
-)
-def phantom_word_for_empty_sentences(logits, targets, ignore_index=-100):
-    real = targets != ignore_index
-    words = real.sum(1).clamp(min=1)
-    return (word_losses(logits, targets, real) * real).sum() / words.sum()
-
-
-@mistake(
     "words-without-loss-left-out",
     caught_by="every_word",
     says=N_(
