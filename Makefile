@@ -25,7 +25,7 @@ help:
 	@echo "make clean       remove the virtual environment and the caches"
 
 demo: $(STAMP)
-	@$(VENV)/bin/autograder grade --submissions examples/submissions --into demo --force --workers 2
+	@$(VENV)/bin/autograder grade --submissions examples/submissions --into demo --fresh --workers 2
 	@$(VENV)/bin/autograder feedback --into demo
 
 test: $(STAMP)

@@ -9,33 +9,31 @@ import os
 import shutil
 import stat
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder._class_outcome import Clock, Done, shown, tell
 from autograder._options import (
     assignments_of,
-    console_for,
     course_of,
     near,
-    print_json,
     seed_of,
     translations_of,
     warm_grader,
     with_progress,
 )
 from autograder.errors import CourseError
-from autograder.submissions import Submission, strange_folders, submissions
 
 if TYPE_CHECKING:
     from nbgrader.apps.baseapp import NbGrader
 
-    from autograder.classroom import Result
     from autograder.course import Course
     from autograder.grading import Grader
     from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
+    from autograder.results import Result
+    from autograder.submissions import Submission
 
 
 def grade(options: argparse.Namespace) -> int:
@@ -44,44 +42,81 @@ def grade(options: argparse.Namespace) -> int:
     names = assignments_of(course, options)
     seed = seed_of(course, options)
     clock = Clock()
-    everyone: list[Result] = []
-    missed: list[str] = []
     with contextlib.ExitStack() as until_done:
-        app = _nbgrader(course, options)
-        from autograder.classroom import ClassRun
-        from autograder.nbgrader.files import ClassFiles
-        from autograder.nbgrader.gradebook import ClassGradebook
-
-        files = ClassFiles(course, app)
-        found = _submitted(files, names, options)
-        if not options.student:
-            missed = list(_missed(files.submitted, course, found))
-            print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
-        until_done.enter_context(files.alone())
-        if options.into is not None:
-            options.into.mkdir(parents=True, exist_ok=True)
-        _expect_writable(app)
-        gradebook = until_done.enter_context(ClassGradebook(course, app))
-
-        @functools.cache
-        def grader() -> Grader:  # the seconds of its start are for what has to be examined
-            tier, workers = course.confinement.grade, options.workers
-            warm = until_done.enter_context(warm_grader(course, tier, workers, follow=False))
-            clock.ready()
-            return warm
-
-        for name, submitted in found.items():
-            run = ClassRun(course, gradebook, files, name, submitted, seed, again=options.force)
-            results = run.results(grader() if run.new else None)
-            everyone += _shown(course, name, results, len(submitted), options)
+        done = None if options.fresh else _unchanged(course, names, seed, options)
+        if done is None:
+            done = _grade(course, names, seed, options, clock, until_done)
         if not options.json:
-            if len(found) > 1:
-                _show_totals(everyone, course, options)
-            said = list(_outcome(everyone, several=len(found) > 1)) + missed
-            said.append(f"{clock.summary(everyone, options.workers)}; seed {seed}")
-            said.append(f"gradebook: {near(gradebook.path)}; graded notebooks: {near(files.graded)}")
-            _show_lines(said)
-    return 3 if any(result.report.status == "ungraded" for result in everyone) else 0
+            tell(done, clock, course, seed, options)
+    return 3 if any(result.report.status == "ungraded" for result in done.results) else 0
+
+
+def _unchanged(course: Course, names: Sequence[str], seed: int, options: argparse.Namespace) -> Done | None:
+    """What a run prints that finds all as the last one left it, without nbgrader; None where it does not."""
+    from autograder.ledger import setting_of
+    from autograder.unchanged import unchanged_class
+
+    setting = setting_of(course, options.submissions, options.into)
+    if setting is None:
+        return None
+    found = _submitted(Path(setting.submitted), setting.excluded, names, options)
+    results = unchanged_class(course, found, seed, setting)
+    if results is None:
+        return None
+    missed = _told_missed(Path(setting.submitted), course, found, options)
+    for name, each in results.items():
+        shown(course, name, iter(each), len(each), options)
+    everyone = [result for each in results.values() for result in each]
+    return Done(everyone, len(found), missed, Path(setting.database), Path(setting.graded))
+
+
+def _grade(
+    course: Course,
+    names: Sequence[str],
+    seed: int,
+    options: argparse.Namespace,
+    clock: Clock,
+    until_done: contextlib.ExitStack,
+) -> Done:
+    """Grade what has to be graded, and record the class."""
+    app = _nbgrader(course, options)
+    from autograder.classroom import ClassRun
+    from autograder.ledger import keep_setting
+    from autograder.nbgrader.files import ClassFiles
+    from autograder.nbgrader.gradebook import ClassGradebook
+
+    files = ClassFiles(course, app)
+    found = _submitted(files.submitted, files.excluded, names, options)
+    missed = _told_missed(files.submitted, course, found, options)
+    until_done.enter_context(files.alone())
+    if options.into is not None:
+        options.into.mkdir(parents=True, exist_ok=True)
+    _expect_writable(app)
+    gradebook = until_done.enter_context(ClassGradebook(course, app))
+    keep_setting(course, files.setting(gradebook.path), options.submissions, options.into)
+
+    @functools.cache
+    def grader() -> Grader:  # the seconds of its start are for what has to be examined
+        tier, workers = course.confinement.grade, options.workers
+        warm = until_done.enter_context(warm_grader(course, tier, workers, follow=False))
+        clock.ready()
+        return warm
+
+    everyone: list[Result] = []
+    for name, submitted in found.items():
+        run = ClassRun(course, gradebook, files, name, submitted, seed, fresh=options.fresh)
+        results = run.results(grader() if run.new else None)
+        everyone += shown(course, name, results, len(submitted), options)
+    return Done(everyone, len(found), missed, gradebook.path, files.graded)
+
+
+def _told_missed(
+    folder: Path, course: Course, found: Mapping[str, Sequence[Submission]], options: argparse.Namespace
+) -> list[str]:
+    """What was not handed in, said on stderr too, before seconds are spent; nothing where students are named."""
+    missed = [] if options.student else list(_missed(folder, course, found))
+    print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
+    return missed
 
 
 def feedback(options: argparse.Namespace) -> int:
@@ -173,9 +208,12 @@ def _existing(course: Course, options: argparse.Namespace) -> Iterator[tuple[Cla
         yield gradebook, ClassFiles(course, app)
 
 
-def _submitted(files: ClassFiles, names: Sequence[str], options: argparse.Namespace) -> dict[str, list[Submission]]:
+def _submitted(
+    folder: Path, excluded: Collection[str], names: Sequence[str], options: argparse.Namespace
+) -> dict[str, list[Submission]]:
     """The submissions to grade, by assignment; unknown students are told."""
-    folder = files.submitted
+    from autograder.submissions import submissions
+
     found = {name: submissions(folder, name) for name in names}
     if not any(found.values()):
         layout = f"<student>/{names[0]}/{names[0]}.ipynb"
@@ -188,12 +226,14 @@ def _submitted(files: ClassFiles, names: Sequence[str], options: argparse.Namesp
                 f"no submission of {', '.join(unknown)} in {folder}; there are: {', '.join(sorted(known))}."
             )
         found = {name: [one for one in all_ if one.student in options.student] for name, all_ in found.items()}
-    wanted = {name: [one for one in all_ if one.student not in files.excluded] for name, all_ in found.items()}
+    wanted = {name: [one for one in all_ if one.student not in excluded] for name, all_ in found.items()}
     return {name: submitted for name, submitted in wanted.items() if submitted}
 
 
 def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submission]]) -> Iterator[str]:
     """Students without a submission where one is looked for, and misspelt folders: nobody vanishes without a word."""
+    from autograder.submissions import strange_folders, submissions
+
     for name in found:
         graded = {submission.student for submission in submissions(folder, name)}
         strays = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and p.name[0] != "." and p.name not in graded]
@@ -215,125 +255,3 @@ def _expect_writable(app: NbGrader) -> None:
         raise CourseError(
             f"the gradebook {near(place)} can't be written; look at its owner, or name another with --into."
         )
-
-
-def _shown(
-    course: Course, name: str, results: Iterator[Result], count: int, options: argparse.Namespace
-) -> list[Result]:
-    """Print one assignment: a line of JSON for each submission as it is recorded, or a table at the end."""
-    translations = translations_of(course, options)
-    done: list[Result] = []
-    try:
-        for result in with_progress(results, count, name):
-            done.append(result)
-            if options.json:
-                marks = {"unchanged": result.unchanged, "kept": result.kept, "waiting": list(result.waiting)}
-                print_json({"student": result.student} | result.report.public(translations) | marks)
-    except KeyboardInterrupt:
-        print(f"{name}: {len(done)} of {count} are recorded; the rest is graded by the next run.", file=sys.stderr)
-        raise
-    if not options.json:
-        from autograder.terminal import ClassRow, show_class
-
-        console = console_for(sys.stdout)
-        console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
-        show_class([ClassRow(one.student, one.report, one.seconds) for one in done], console, translations)
-        console.print()
-    return done
-
-
-def _show_totals(results: Sequence[Result], course: Course, options: argparse.Namespace) -> None:
-    """Print everybody's scores in all the assignments that were graded."""
-    from autograder.terminal import show_totals
-
-    scores: dict[str, dict[str, float | None]] = {}
-    for result in results:
-        scores.setdefault(result.student, {})[str(result.report.assignment)] = result.report.score
-    console = console_for(sys.stdout)
-    console.print("All of them\n", style="bold", markup=False, highlight=False)
-    show_totals(scores, console, translations_of(course, options))
-    console.print()
-
-
-def _show_lines(lines: Sequence[str]) -> None:
-    from autograder.terminal import show_lines
-
-    show_lines(lines, console_for(sys.stdout))
-
-
-def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
-    """Who was repaired, and who needs a human; of `several` assignments, in which."""
-
-    def whose(students: Iterable[str], assignment: str | None) -> str:
-        return ", ".join([*students, assignment] if several and assignment else students)
-
-    for (assignment, repair), students in _repaired(results).items():
-        yield f"repaired, {whose(students, assignment)}: {repair}"
-    names = [whose([result.student], result.report.assignment) for result in results]
-    for name, result in zip(names, results, strict=True):
-        yield from (f"remark, {name}: {remark}" for remark in result.remarks)
-        yield from (f"not looked at, {name}: {one}, beside {_file_of(result)}" for one in result.left_out)
-    for name, result in zip(names, results, strict=True):
-        if result.report.status != "graded":
-            kept = "; the earlier result of the same file was kept" if result.kept else ""
-            yield f"for a human, {name}: {_reason(result).rstrip('.')}{kept}"
-        elif result.waiting:
-            yield f"for a human, {name}: {', '.join(result.waiting)}"
-    for name, result in zip(names, results, strict=True):
-        yield from (f"for a human, {name}: {doubt.render()}" for doubt in result.report.doubts)
-    adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
-    if adjusted:
-        listed = ("; " if several else ", ").join(adjusted)
-        yield f"marks by hand or late penalties, which `autograder export` counts in: {listed}"
-
-
-def _file_of(result: Result) -> str:
-    return Path(result.report.notebook).name
-
-
-def _repaired(results: Sequence[Result]) -> dict[tuple[str | None, str], list[str]]:
-    """The students of each repair, by assignment: an older release is repaired alike in a whole class."""
-    students: dict[tuple[str | None, str], dict[str, None]] = {}
-    for result in results:
-        for repair in result.report.repairs:
-            students.setdefault((result.report.assignment, repair.render()), {})[result.student] = None
-    return {repair: list(names) for repair, names in students.items()}
-
-
-def _reason(result: Result) -> str:
-    """Why a submission has no score, in one sentence."""
-    report = result.report
-    if report.error is not None:
-        return report.error.render()
-    checks = (check for exercise in report.exercises for check in exercise.checks if check.outcome == "ungraded")
-    return next((check.message.render() for check in checks if check.message), "a check could not be made")
-
-
-class Clock:
-    """How long a class took: warming up, and grading."""
-
-    def __init__(self) -> None:
-        self._started = self._ready = time.monotonic()
-
-    def ready(self) -> None:
-        """The grader is warm."""
-        self._ready = time.monotonic()
-
-    def summary(self, results: Sequence[Result], workers: int) -> str:
-        """One line about it."""
-        examined = [result for result in results if not result.unchanged]
-        if not examined:
-            one = len(results) == 1
-            which, them = ("this one was", "it") if one else (f"these {len(results)} were", "them")
-            return f"nothing has changed since {which} graded; --force grades {them} again"
-        warm, took = self._ready - self._started, time.monotonic() - self._ready
-        graded = sum(result.report.status == "graded" for result in examined)
-        done = f"graded {graded or 'none'}"
-        failed = len(examined) - graded
-        if failed:
-            done += f", {failed} could not be"
-        if len(examined) < len(results):
-            done += f" ({len(results) - len(examined)} more are unchanged)"
-        if failed:
-            done += ","
-        return f"{done} in {took:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"

@@ -35,18 +35,13 @@ def warm_grader(course: Course, required: Tier, workers: int = 1, follow: bool =
 
 def with_progress(items: Iterable[Item], total: int, name: str) -> Iterator[Item]:
     """The same items, with a bar on a terminal's stderr that disappears at the end."""
+    console = console_for(sys.stderr)
+    if not console.is_terminal:
+        yield from items
+        return
     from rich.progress import track
 
-    console = console_for(sys.stderr)
-    yield from track(
-        items,
-        name,
-        total,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        auto_refresh=False,
-    )
+    yield from track(items, name, total, console=console, transient=True, auto_refresh=False)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -112,7 +112,9 @@ def auto_score(cell: nbformat.NotebookNode, report: GradeReport | None) -> float
 
 
 def auto_comment(cell: nbformat.NotebookNode) -> str | None:
-    """nbgrader's remark on an answer that was left as it was released."""
+    """nbgrader's remark on an answer that was left as it was released, and does not stand elsewhere."""
+    if "answered_in" in cell.metadata.get(KEY, {}):
+        return None
     unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
     return "No response." if unchanged else None
 
@@ -172,6 +174,8 @@ def _cell(cell: MendedCell, source: str, place: int) -> dict[str, Any]:
     if cell.role is not None:
         written["metadata"]["nbgrader"] = _nbgrader(cell.role)
     written["metadata"][KEY] = {"added": True} if cell.added else {"number": cell.number + 1}
+    if cell.answered_in is not None:
+        written["metadata"][KEY]["answered_in"] = cell.answered_in + 1
     if cell.as_released:
         written["metadata"][KEY]["course"] = True
     if cell.kind == "markdown":

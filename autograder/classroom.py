@@ -3,52 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import nbformat
 
 from autograder.autograded import autograded, report_of, submission_of
-from autograder.course import Course, suite_hash
-from autograder.errors import AutograderError, UnusableNotebook
+from autograder.course import Course
+from autograder.errors import AutograderError, CourseError, UnusableNotebook
+from autograder.folders import Snapshot, snapshot
 from autograder.grading import Graded, Grader
+from autograder.kept import result_key
+from autograder.ledger import Ledger, entry_of, frame_of, rules_of
 from autograder.mend import recognise
 from autograder.messages import N_, Message, message, translations
 from autograder.nbgrader.files import ClassFiles, read_graded
 from autograder.nbgrader.gradebook import ClassGradebook
 from autograder.notebook import TEST_PREFIX, read_notebook
-from autograder.report import GradeReport
-from autograder.submissions import Submission, digest, visible
+from autograder.report import GradeReport, without_score
+from autograder.results import Result, change_of, standing
+from autograder.store import ResultStore
+from autograder.submissions import Submission, checkpoints_in, digest, notebooks_in, visible
 
 MAX_NAMES = 3
 """How many files of a folder without a notebook are told."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """What came of one submission.
+class _Asked(NamedTuple):
+    """A submission of this run.
 
     Attributes:
-        report: of this run, or, of an unchanged submission, of the run that graded it.
-        seconds: of examining it; 0 where that was not needed.
-        unchanged: it was graded before, by the same suites with the same seed.
-        kept: the grader failed, and what an earlier run recorded for the same file stays.
-        waiting: the exercises that wait for a human, by what the gradebook says.
-        adjusted: marks by hand or a late penalty make the score another than the checks gave.
-        remarks: what else an instructor should know of the files.
-        left_out: the notebooks beside it that nobody looked at.
+        digest: SHA-256 (hex) of its notebook, and `key` of its result in the store.
+        stands: the files and the rows are as this run would leave them.
+        stored: its result is in the store.
     """
 
-    student: str
-    report: GradeReport
-    seconds: float = 0.0
-    unchanged: bool = False
-    kept: bool = False
-    waiting: tuple[str, ...] = ()
-    adjusted: bool = False
-    remarks: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    submission: Submission
+    digest: str
+    key: str
+    stands: bool
+    stored: bool
+
+    @property
+    def student(self) -> str:
+        """Whose it is."""
+        return self.submission.student
 
 
 def doubts_of(files: ClassFiles, assignments: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -72,7 +74,7 @@ class ClassRun:
         assignment: which one.
         submitted: the submissions.
         seed: of the suites' random draws.
-        again: examine unchanged submissions too.
+        fresh: examine what was graded before, too.
 
     Raises:
         CourseError: the assignment can't be put into the gradebook.
@@ -86,20 +88,29 @@ class ClassRun:
         assignment: str,
         submitted: Sequence[Submission],
         seed: int,
-        again: bool = False,
+        fresh: bool = False,
     ) -> None:
         self._course, self._gradebook, self._files, self._assignment = course, gradebook, files, assignment
-        self._seed, self._suites = seed, suite_hash(course, assignment)
+        self._seed, self._fresh = seed, fresh
         self._translations = translations(course.language)
+        self._rules, self._store = rules_of(course, assignment, seed), ResultStore(course)
         gradebook.prepare(assignment)
-        self._submitted = [(submission, digest(submission.path)) for submission in submitted]
-        self._unchanged = {
-            submission.student
-            for submission, file_hash in self._submitted
-            if not again and self._is_current(self._graded_before(submission, file_hash))
-        }
-        self.new = [one.path for one in submitted if one.student not in self._unchanged]
+        frame = frame_of(course, assignment, files.fingerprint)
+        self._ledger = Ledger(course, assignment, files.graded, str(gradebook.path), frame)
+        self._found = gradebook.rows(assignment)
+        self._submitted = [self._asked(submission) for submission in submitted]
+        self.new = [one.submission.path for one in self._submitted if not one.stands and not one.stored]
         """What has to be examined."""
+
+    def _asked(self, submission: Submission) -> _Asked:
+        with suppress(OSError):  # writing there will tell
+            self._files.put_back(submission.student, self._assignment)
+        found, rows = digest(submission.path), self._found.get(submission.student)
+        place = self._place(submission).parent
+        key = result_key(self._course, found, self._assignment, self._rules.all, self._seed)
+        stands = not self._fresh and self._ledger.stands(submission, found, self._rules, rows, place)
+        stored = not self._fresh and not stands and self._store.get(key, submission.path) is not None
+        return _Asked(submission, found, key, stands, stored)
 
     def results(self, grader: Grader | None) -> Iterator[Result]:
         """Grade and record, in the order of the submissions.
@@ -111,49 +122,94 @@ class ClassRun:
             grader: a warm one; None where nothing is `new`.
         """
         examined = grader.grade_many(self.new, self._assignment, self._seed) if grader else iter(())
-        for submission, file_hash in self._submitted:
-            graded = None if submission.student in self._unchanged else next(examined)
-            try:
-                yield self._record(submission, file_hash, graded)
-            except AutograderError:
-                raise  # the gradebook or the course can't be used: for nobody
-            except Exception as fault:  # noqa: BLE001 - what one student's files bring about is not the others' fault
-                yield self._stumbled(submission, graded, fault)
+        try:
+            for asked in self._submitted:
+                graded = None if asked.stands or asked.stored else next(examined)
+                try:
+                    yield self._recorded(asked, graded)
+                except AutograderError:
+                    raise  # the gradebook or the course can't be used: for nobody
+                except Exception as fault:  # noqa: BLE001 - what one student's files bring about is not the others' fault
+                    yield self._stumbled(asked, graded, fault)
+        finally:
+            with suppress(CourseError):
+                self._ledger.save(self._gradebook.assignment_rows(self._assignment))
+            self._store.tidy()
 
-    def _record(self, submission: Submission, file_hash: str, graded: Graded | None) -> Result:
-        before = self._graded_before(submission, file_hash)
+    def _recorded(self, asked: _Asked, graded: Graded | None) -> Result:
+        submission, entry = asked.submission, self._ledger.entry(asked.student)
+        if asked.stands:
+            assert entry is not None
+            self._store.use(asked.key)
+            return standing(submission.student, entry, submission.path)
         if graded is None:
-            # The rows again: the gradebook may be another, and the due date or the time of handing in too.
-            report = report_of(before or {})
-            assert before is not None and report is not None
-            self._save(submission, before, is_graded=True)
-            report = msgspec.structs.replace(report, notebook=str(submission.path))
-            return self._result(submission, report, unchanged=True)
-        if graded.report.status == "unusable" and (why := self._why_unusable(submission.path)):
+            stored = self._store.get(asked.key, submission.path)
+            assert stored is not None, "a result has just vanished from the store"
+            return self._save(asked, stored, stored=True)
+        if graded.report.status == "unusable" and (why := self._why_unusable(submission)):
             graded = replace(graded, report=msgspec.structs.replace(graded.report, error=why))
-        report = graded.report
-        seconds = graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
-        if report.status == "ungraded" and before and self._gradebook.knows(submission.student, self._assignment):
-            return self._result(submission, report, seconds=seconds, kept=True)
-        notebook = autograded(graded, self._course, self._assignment, file_hash, self._translations)
-        self._save(submission, notebook, is_graded=graded.mended is not None)
-        return self._result(submission, report, seconds=seconds)
+        if graded.report.status == "ungraded" and not graded.undecided and self._keeps(asked):
+            return self._result(submission, graded.report, seconds=_seconds(graded), kept=True)
+        if digest(submission.path) == asked.digest:  # else it is not known what was examined
+            graded = self._store.put(asked.key, graded)
+        else:
+            asked = asked._replace(digest="")
+        return self._save(asked, graded)
 
-    def _save(self, submission: Submission, notebook: nbformat.NotebookNode, is_graded: bool) -> None:
-        student, folder = submission.student, submission.path.parent
+    def _keeps(self, asked: _Asked) -> bool:
+        """Whether an earlier run has recorded a result for the same file, which a fault of ours leaves as it is."""
+        if not asked.digest or not self._gradebook.knows(asked.student, self._assignment):
+            return False
+        entry = self._ledger.entry(asked.student)
+        if entry is not None:
+            return (entry.submission, entry.report.status) == (asked.digest, "graded")
+        return self._graded_before(asked.submission, asked.digest) is not None
+
+    def _save(self, asked: _Asked, graded: Graded, stored: bool = False) -> Result:
+        """Write the graded notebook and the rows, where they are not as they would be written."""
+        submission, student, folder = asked.submission, asked.student, asked.submission.folder
+        then, place = self._ledger.entry(student), self._place(submission).parent
+        handed_in = snapshot(folder)
+        notebook = autograded(graded, self._course, self._assignment, asked.digest, self._translations)
         others = self._gradebook.second_notebooks(self._assignment, folder)
         everything = {**others, self._assignment: notebook}
-        self._files.write(student, self._assignment, folder, everything)
+        is_graded = graded.mended is not None
+        is_same = then is not None and (then.submission, then.rules) == (asked.digest, self._rules)
+        if not (stored and is_same and self._ledger.files_stand(submission, place)):
+            self._files.write(student, self._assignment, folder, everything)
         self._gradebook.record(student, self._assignment, folder, everything if is_graded else others)
+        unchanged = stored and is_same
+        result = self._result(submission, graded.report, seconds=_seconds(graded), stored=stored, unchanged=unchanged)
+        examined = "" if stored else "fresh" if self._fresh else "again"
+        return self._entered(asked, result, handed_in, examined)
 
-    def _stumbled(self, submission: Submission, graded: Graded | None, fault: Exception) -> Result:
-        """A submission whose files can't be handled: no score, and a human looks."""
-        before = graded.report if graded else report_of(read_graded(self._place(submission)) or {})
-        assert before is not None
+    def _entered(self, asked: _Asked, result: Result, handed_in: Snapshot | None, examined: str) -> Result:
+        """Note what is recorded, and tell how it has changed the score."""
+        student, place = asked.student, self._place(asked.submission).parent
+        then, rows = self._ledger.entry(student), self._gradebook.rows(self._assignment, student)[student]
+        # Where it is not known what was handed in, nothing that is left will stand.
+        graded = None if handed_in is None else snapshot(place)
+        now = entry_of(result, asked.digest, asked.submission, self._rules, handed_in, graded, rows)
+        self._ledger.enter(student, now)
+        return replace(result, change=change_of(then, self._found.get(student), now, examined))
+
+    def _stumbled(self, asked: _Asked, graded: Graded | None, fault: Exception) -> Result:
+        """A submission whose files can't be handled: what it earned before stays, or a human looks."""
+        submission = asked.submission
         said = message(N_("its files can't be handled ({fault})"), fault=f"{type(fault).__name__}: {fault}")
-        report = msgspec.structs.replace(before, status="ungraded", score=None, error=said)
-        self._gradebook.record(submission.student, self._assignment, submission.path.parent, {})
-        return self._result(submission, report)
+        before = graded or self._store.get(asked.key, submission.path)
+        if before is not None:
+            report = msgspec.structs.replace(before.report, status="ungraded", score=None, error=said)
+        else:
+            rules = self._rules
+            report = without_score(
+                submission.path, self._assignment, "ungraded", said, max_score=0, seed=rules.seed, suite_hash=rules.all
+            )
+        self._gradebook.undo()
+        if self._keeps(asked):
+            return self._result(submission, report, kept=True)
+        self._gradebook.record(submission.student, self._assignment, submission.folder, {})
+        return self._entered(asked, self._result(submission, report), None, "")
 
     def _result(
         self,
@@ -161,17 +217,30 @@ class ClassRun:
         report: GradeReport,
         *,
         seconds: float = 0.0,
+        stored: bool = False,
         unchanged: bool = False,
         kept: bool = False,
     ) -> Result:
         waiting = self._gradebook.waiting(submission.student, self._assignment)
         names = tuple(name.removeprefix(TEST_PREFIX) for name in waiting)
         adjusted = self._gradebook.adjusted(submission.student, self._assignment)
-        remarks, left_out = self._remarks(submission), self._left_out(submission.path)
-        return Result(submission.student, report, seconds, unchanged, kept, names, adjusted, remarks, left_out)
+        remarks, left_out = self._remarks(submission), self._left_out(submission)
+        return Result(
+            submission.student,
+            report,
+            seconds=seconds,
+            stored=stored,
+            unchanged=unchanged,
+            kept=kept,
+            waiting=names,
+            adjusted=adjusted,
+            remarks=remarks,
+            left_out=left_out,
+        )
 
-    def _why_unusable(self, path: Path) -> Message | None:
+    def _why_unusable(self, submission: Submission) -> Message | None:
         """What a teacher sees in the folder, where it is more than the sentence about the file."""
+        path = submission.path
         if path.is_symlink() or path.exists():
             try:
                 whose = recognise(read_notebook(path, follow=False), self._course)
@@ -182,31 +251,37 @@ class ClassRun:
             name = path.name.encode(errors="replace").decode()
             said = N_("{name} is a notebook of {whose}, not of {assignment}")
             return message(said, name=name, whose=whose, assignment=self._assignment)
-        names = [name.encode(errors="replace").decode() for name in visible(path.parent)]
-        if not names:
-            return message(N_("the folder is empty"))
-        several = any(name.endswith(".ipynb") for name in names)
-        more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-        told = ", ".join(names[:MAX_NAMES] + more)
+        several = [one.relative_to(submission.folder).as_posix() for one in notebooks_in(submission.folder)]
         if several:
-            return message(N_("the folder holds {names} and no {notebook}"), names=told, notebook=path.name)
-        return message(N_("the folder holds {names} and no notebook"), names=told)
+            said = N_("the folder holds {names} and no {notebook}")
+            return message(said, names=_listed(several), notebook=path.name)
+        if copies := checkpoints_in(submission.folder):
+            said = N_(
+                "the folder holds no notebook, but a copy that Jupyter made earlier: {names} in .ipynb_checkpoints"
+            )
+            return message(said, names=_listed(copies))
+        if not (names := visible(submission.folder)):
+            return message(N_("the folder is empty"))
+        return message(N_("the folder holds {names} and no notebook"), names=_listed(names))
 
     def _remarks(self, submission: Submission) -> tuple[str, ...]:
         said = []
-        if submission.path.name != f"{self._assignment}.ipynb":
-            said.append(f"graded {submission.path.name}, for there is no {self._assignment}.ipynb")
-        if self._gradebook.has_odd_timestamp(submission.path.parent):
+        if submission.name != f"{self._assignment}.ipynb" and submission.path.exists():
+            name = submission.name.encode(errors="replace").decode()
+            said.append(f"took {name}, for there is no {self._assignment}.ipynb")
+        if self._gradebook.has_odd_timestamp(submission.folder):
             said.append("timestamp.txt tells no time, so it is not known whether this is late")
         return tuple(said)
 
-    def _left_out(self, path: Path) -> tuple[str, ...]:
+    def _left_out(self, submission: Submission) -> tuple[str, ...]:
         """The notebooks beside a submission that the course knows nothing of."""
-        if path.name not in (names := visible(path.parent)):
+        found = notebooks_in(submission.folder)
+        if submission.path not in found:
             return ()  # the sentence about the missing one tells of them
         known = {one.name for one in self._course.source_notebook(self._assignment).parent.glob("*.ipynb")}
         known -= {f"{self._assignment}.ipynb"}
-        return tuple(name for name in names if name.endswith(".ipynb") and name != path.name and name not in known)
+        others = [path for path in found if path != submission.path and path.name not in known]
+        return tuple(path.relative_to(submission.folder).as_posix() for path in others)
 
     def _graded_before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
         """The graded notebook of an earlier run for the same file, by whatever suites."""
@@ -216,10 +291,15 @@ class ClassRun:
             return None
         return notebook
 
-    def _is_current(self, notebook: nbformat.NotebookNode | None) -> bool:
-        """Whether this run's suites and seed have graded it."""
-        report = report_of(notebook or {})
-        return report is not None and (report.suite_hash, report.seed) == (self._suites, self._seed)
-
     def _place(self, submission: Submission) -> Path:
         return self._files.notebook(submission.student, self._assignment)
+
+
+def _seconds(graded: Graded) -> float:
+    return graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few of a folder's names, as text whatever they are."""
+    more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    return ", ".join([name.encode(errors="replace").decode() for name in names[:MAX_NAMES]] + more)

@@ -97,7 +97,9 @@ def _add_grade(commands: Any) -> None:
     )
     _add_into(command)
     _add_students(command)
-    command.add_argument("--force", action="store_true", help="grade unchanged submissions again, too")
+    command.add_argument(
+        "--fresh", "--force", action="store_true", help="examine again what was graded before, and keep the new results"
+    )
     _add_workers(command, default=min(_cores(), 8), said="the machine's cores, 8 at the most")
     _add_output(command, "print JSON alone on stdout, one object a line for each submission")
     command.set_defaults(run=_class_commands.grade)

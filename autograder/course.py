@@ -22,7 +22,17 @@ from autograder.errors import CourseError
 COURSE_FILE = "course.yml"
 STATE_FOLDER = ".autograder"
 HASHED_PARTS = ("channel", "examiner", "suite", "worker")
-HASHED_MODULES = ("mend.py", "notebook.py", "stubs.py")
+HASHED_MODULES = (
+    "definitions.py",
+    "matching.py",
+    "mend.py",
+    "merging.py",
+    "notebook.py",
+    "rescue.py",
+    "restoration.py",
+    "runnable.py",
+    "stubs.py",
+)
 JUDGED_BY = b"judged_by("
 """In a suite that makes use of another assignment's."""
 SEED_LIMIT = 2**31

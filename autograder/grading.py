@@ -16,7 +16,7 @@ from autograder.course import COURSE_FILE, STATE_FOLDER, Course, Tier, suite_has
 from autograder.errors import AutograderError, CourseError, GraderFault, UnusableNotebook
 from autograder.examiner.client import Examiner, Lane, LaneLost, deadline_of
 from autograder.examiner.job import Examined, Job, JobCell, JobExercise, KnownJob
-from autograder.mend import Mended, mend, recognise, released_notebook
+from autograder.mend import Mended, Undecided, mend, recognise, released_notebook
 from autograder.messages import N_, Message, message
 from autograder.notebook import Notebook, read_notebook
 from autograder.report import ExerciseReport, GradeReport, Status, total, without_score
@@ -37,11 +37,13 @@ class Graded:
     Attributes:
         mended: the submission as the course knows it; None where it could not be read.
         examined: what the run left, outputs by cell number, and where the time went (seconds).
+        undecided: why there is no score is in the submission, and no fault of the grader.
     """
 
     report: GradeReport
     mended: Mended | None = field(default=None, repr=False)
     examined: Examined | None = field(default=None, repr=False)
+    undecided: bool = False
 
 
 class AloneAnswer(NamedTuple):
@@ -107,6 +109,9 @@ class Grader:
             mended = mend(notebook, self._course, assignment)
         except UnusableNotebook as error:
             return Graded(self._unusable(path, assignment, seed, str(error)))
+        except Undecided as error:
+            report = self._without_score(path, assignment, seed, "ungraded", error.doubt)
+            return Graded(report, error.mended, undecided=True)
         except AutograderError:
             raise  # the course itself is wrong: no submission can be graded
         except Exception as error:  # noqa: BLE001 - a notebook that we stumble over must not stop the class

@@ -8,17 +8,18 @@ still a submission.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from autograder.errors import UnusableNotebook
+from autograder.messages import N_, Message, message
+from autograder.rescue import document_of
 
 MAX_MEGABYTES = 100
 MAX_CELLS = 2_000
@@ -53,11 +54,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook; `path` is as it was given."""
+    """A notebook; `path` is as it was given.
+
+    Attributes:
+        repairs: what had to be mended before the file could be read; they go before those of its cells.
+        cut: a damaged file has lost some of its cells, so that an answer which is not here may have been among them:
+            it can't be told from one that was never given, and a human decides (`expect_whole`).
+    """
 
     path: Path
     cells: tuple[Cell, ...]
     metadata: dict[str, Any] = field(default_factory=dict)
+    repairs: tuple[Message, ...] = ()
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class ExerciseCells:
 def read_notebook(path: Path, follow: bool = True) -> Notebook:
     """Read a notebook of format 3 or 4, in UTF-8 (or UTF-16, as some editors save), with or without a BOM.
 
+    A damaged text is mended or salvaged as far as no guess is needed (`autograder.rescue`).
+
     Args:
         path: the file.
         follow: whether it may be a link; one that a student hands in may lead to what is not the student's.
@@ -84,7 +95,9 @@ def read_notebook(path: Path, follow: bool = True) -> Notebook:
     Raises:
         UnusableNotebook: one sentence that says why this file is no notebook.
     """
-    return notebook_of(_parse(path, _content(path, follow)), path)
+    rescued = document_of(path, _content(path, follow))
+    notebook = notebook_of(rescued.document, path)
+    return replace(notebook, repairs=(*rescued.repairs, *notebook.repairs), cut=rescued.cut)
 
 
 def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
@@ -94,8 +107,10 @@ def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
         UnusableNotebook: one sentence that says why these values are no notebook.
     """
     version = document.get("nbformat")
+    repairs: tuple[Message, ...] = ()
     if version == 3:
         document = _upgraded(path, document)
+        repairs = (message(N_("converted the notebook from format 3")),)
     elif version != 4:
         if "cells" not in document and "worksheets" not in document:
             raise UnusableNotebook(f"{path} is not a notebook: it is JSON, but without cells.")
@@ -112,6 +127,7 @@ def notebook_of(document: dict[str, Any], path: Path) -> Notebook:
         path=path,
         cells=tuple(_cell(path, index, cell) for index, cell in enumerate(cells)),
         metadata=_mapping(document.get("metadata")),
+        repairs=repairs,
     )
 
 
@@ -133,6 +149,24 @@ def exercises_of(cells: Iterable[Cell]) -> dict[str, ExerciseCells]:
             names[name] = None
             graded.setdefault(name, []).append(cell)
     return {name: ExerciseCells(name, tuple(answers.get(name, ())), tuple(graded.get(name, ()))) for name in names}
+
+
+def expect_whole(notebook: Notebook, missing: Iterable[str]) -> None:
+    """Refuse a notebook that lost cells, where answers are missing: nobody loses marks for a file that broke.
+
+    Args:
+        notebook: as it was read.
+        missing: the exercises that no cell of it answers.
+
+    Raises:
+        UnusableNotebook: an answer may be among the cells that are lost.
+    """
+    if notebook.cut and (names := ", ".join(missing)):
+        whole = len(notebook.cells)
+        raise UnusableNotebook(
+            f"{notebook.path} is damaged: {whole} whole {'cell' if whole == 1 else 'cells'} could be read, without an "
+            f"answer to {names}; ask for the file again, for what is lost may have held it."
+        )
 
 
 def file_content(path: Path, follow: bool = True) -> bytes:
@@ -171,7 +205,7 @@ def file_content(path: Path, follow: bool = True) -> bytes:
 
 def _content(path: Path, follow: bool) -> bytes:
     content = file_content(path, follow)
-    if not content.strip():
+    if not content.strip(b" \t\r\n\0"):
         raise UnusableNotebook(f"{path} is empty; save the notebook and hand it in again.")
     # Brackets within texts, which printed tensors are full of, cost nothing; leaving texts out takes a while.
     if _values(content) > MAX_VALUES and _values(_TEXT.sub(b"", content)) > MAX_VALUES:
@@ -184,26 +218,6 @@ def _content(path: Path, follow: bool) -> bytes:
 
 def _values(content: bytes) -> int:
     return content.count(b",") + 5 * (content.count(b"[") + content.count(b"{"))
-
-
-def _parse(path: Path, content: bytes) -> dict[str, Any]:
-    try:
-        text = content.decode(json.detect_encoding(content)).rstrip()
-        document = json.loads(text)
-    except UnicodeDecodeError:
-        raise UnusableNotebook(f"{path} is not a notebook: it is not text.") from None
-    except json.JSONDecodeError as fault:
-        if text.lstrip().startswith("{") and (fault.pos >= len(text) or fault.msg.startswith("Unterminated")):
-            raise UnusableNotebook(
-                f"{path} ends in the middle, in line {fault.lineno}: it was not saved or copied whole; "
-                "look for an earlier copy, for example in .ipynb_checkpoints beside it."
-            ) from None
-        raise UnusableNotebook(f"{path} is not a notebook: line {fault.lineno} is not JSON.") from None
-    except (ValueError, RecursionError):  # a number of 5,000 digits; brackets nested 100,000 deep
-        raise UnusableNotebook(f"{path} is not a notebook: its JSON holds absurd values.") from None
-    if not isinstance(document, dict):
-        raise UnusableNotebook(f"{path} is not a notebook: it is JSON, but without cells.")
-    return document
 
 
 def _upgraded(path: Path, document: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Inside, sentences are messages (an id with arguments); `public` turns them into 
 from __future__ import annotations
 
 import gettext
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ import msgspec
 from autograder.messages import Message
 
 SCHEMA = 1
+DECIMALS = 9
 
 Outcome = Literal[
     "passed",
@@ -114,8 +116,18 @@ def without_score(
 
 def total(scores: list[float | None]) -> float | None:
     """The sum, or None where one of them is still open: an unknown score is never counted as 0."""
-    known = [score for score in scores if score is not None]
-    return sum(known) if len(known) == len(scores) else None
+    known = [score for score in scores if score is not None and math.isfinite(score)]
+    return math.fsum(known) if len(known) == len(scores) else None
+
+
+def exact(score: float | None, most: float) -> float | None:
+    """A score as it is recorded: within its bounds, and without what sums of fractions leave behind.
+
+    None of what is no number: an unknown score waits for a human.
+    """
+    if score is None or not math.isfinite(score):
+        return None
+    return min(max(round(float(score), DECIMALS), 0.0), float(most))
 
 
 def _public(value: Any, translations: gettext.NullTranslations | None) -> Any:

@@ -9,35 +9,89 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autograder.errors import CourseError, UnusableNotebook
-from autograder.notebook import file_content
+
+SUFFIX, CHECKPOINTS = ".ipynb", ".ipynb_checkpoints"
+MAX_NESTED = 50
+"""Folders of a submission that are looked into."""
 
 
 class Submission(NamedTuple):
-    """One student's notebook in a folder of submissions."""
+    """One student's notebook in a folder of submissions.
+
+    Attributes:
+        student: whose.
+        path: the notebook, or where it should be.
+        folder: all that the student handed in; the notebook may lie one folder deeper.
+    """
 
     student: str
     path: Path
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The notebook's name within the folder."""
+        return self.path.relative_to(self.folder).as_posix()
 
 
 def submissions(folder: Path, assignment: str) -> list[Submission]:
     """The submissions to one assignment in nbgrader's layout, ``<student>/<assignment>/<assignment>.ipynb``.
 
-    A lone notebook of another name counts too: students rename files. Links to folders are not followed: what they
-    lead to is not the student's.
+    A lone notebook of another name, or one folder deeper, counts too: students rename files and unpack archives. Links
+    to folders are not followed: what they lead to is not the student's.
     """
     if not folder.is_dir():
         raise CourseError(f"the folder of submissions {folder} does not exist; name it with --submissions.")
-    found = []
-    for place in sorted(folder.glob(f"*/{assignment}")):
-        if place.parent.name.startswith(".") or place.is_symlink() or place.parent.is_symlink() or not place.is_dir():
-            continue
-        path = place / f"{assignment}.ipynb"
-        names = visible(place)
-        others = [name for name in names if name.endswith(".ipynb")]
-        if path.name not in names and len(others) == 1:
-            path = place / others[0]
-        found.append(Submission(place.parent.name, path))
-    return found
+    return [
+        Submission(place.parent.name, _notebook_in(place, assignment), place)
+        for place in sorted(folder.glob(f"*/{assignment}"))
+        if not place.parent.name.startswith(".")
+        and not place.is_symlink()
+        and not place.parent.is_symlink()
+        and place.is_dir()
+    ]
+
+
+def notebooks_in(folder: Path) -> list[Path]:
+    """The notebooks in a folder, by their names, and behind them those one folder deeper. No hidden ones."""
+    deeper = [folder / name for name in visible(folder) if not (folder / name).is_symlink()]
+    places = [folder, *[place for place in deeper if place.is_dir()][:MAX_NESTED]]
+    return [path for place in places for path in _notebooks(place)]
+
+
+def checkpoints_in(folder: Path) -> list[str]:
+    """The copies that Jupyter makes beside a notebook, by name. They are told, never graded: they are older."""
+    try:
+        return sorted(name for name in os.listdir(folder / CHECKPOINTS) if name.lower().endswith(SUFFIX))
+    except OSError:
+        return []
+
+
+def _notebook_in(folder: Path, assignment: str) -> Path:
+    """The one notebook that is meant, or where it should be."""
+    expected = folder / f"{assignment}{SUFFIX}"
+    found = notebooks_in(folder)
+    at_hand = [path for path in found if path.parent == folder] or found
+    if expected in at_hand:
+        return expected
+    named = [path for path in at_hand if path.name.lower() == expected.name.lower()]
+    for candidates in (named, at_hand):
+        if len(candidates) == 1 or (candidates and _are_copies(candidates)):
+            return candidates[0]
+    return expected
+
+
+def _are_copies(paths: list[Path]) -> bool:
+    """Whether these files hold the same bytes, and some."""
+    if len(paths) > MAX_NESTED or any(path.is_symlink() or not path.stat().st_size for path in paths):
+        return False
+    digests = {digest(path) for path in paths}
+    return len(digests) == 1 and "" not in digests
+
+
+def _notebooks(folder: Path) -> list[Path]:
+    named = [folder / name for name in visible(folder) if name.lower().endswith(SUFFIX)]
+    return [path for path in named if path.is_symlink() or not path.is_dir()]
 
 
 def strange_folders(folder: Path, assignments: Collection[str]) -> list[tuple[str, str]]:
@@ -59,6 +113,8 @@ def visible(folder: Path) -> list[str]:
 
 def digest(path: Path) -> str:
     """SHA-256 (hex) of a submitted file, to know it again; empty where it can't be read."""
+    from autograder.notebook import file_content  # with libraries that `--help` does without
+
     try:
         return hashlib.sha256(file_content(path, follow=False)).hexdigest()
     except UnusableNotebook:

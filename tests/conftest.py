@@ -13,9 +13,8 @@ import pytest
 
 from autograder.grading import Grader
 from tests import engine
-from tests.redteam.summary import pytest_terminal_summary
-
-__all__ = ["pytest_terminal_summary"]  # a hook: under xdist the process that prints loads this file alone
+from tests.damaged import summary as of_damaged
+from tests.redteam import summary as of_redteam
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -41,6 +40,12 @@ assignments:
         forbidden: [finished, loss]
       half:
 """
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The lines at the end of a run; under xdist the process that prints loads this file alone."""
+    for summary in (of_damaged, of_redteam):
+        config.pluginmanager.register(summary)
 
 
 def code(source: str, **nbgrader: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from autograder.errors import CourseError
 from autograder.grading import Graded, Grader
 from autograder.messages import message
 from autograder.notebook import Cell, Notebook
-from tests.engine import ATTENTION, PROJECTION, SEED, answered, attention, course, release, with_cell
+from tests.engine import ATTENTION, GOOD_BODY, PROJECTION, SEED, answered, attention, course, release, with_cell
 
 NO_SCALE = attention("weights = (Q @ K.mT).softmax(-1)\nreturn weights @ V, weights")
 
@@ -156,3 +156,29 @@ def test_what_is_beyond_any_answer_is_cut(grader: Grader) -> None:
     assert max(len(one.source) for one in notebook.cells) < MAX_CELL_SOURCE + 100
     assert len(nbformat.writes(notebook)) < MAX_OUTPUTS + 2 * MAX_SOURCES
     assert graded.report.exercises[0].score == 4
+
+
+def test_an_answer_that_stands_beside_another_keeps_its_place_and_is_not_called_missing(grader: Grader) -> None:
+    both = answered(project_qkv=f"import math\n{PROJECTION}\n\n{attention(GOOD_BODY)}")
+    submitted = replace(both, cells=tuple(one for one in both.cells if one.grade_id != ATTENTION))
+    graded = grader.grade(submitted, "attention", SEED)
+    assert graded.report.score == 20
+    notebook = autograded(graded, course(), "attention")
+    place = cell(notebook, ATTENTION)
+    assert (place.metadata.autograder.answered_in, auto_comment(place)) == (10, None)
+    missing = replace(submitted, cells=tuple(one for one in release().cells if one.grade_id != ATTENTION))
+    place = cell(autograded(grader.grade(missing, "attention", SEED), course(), "attention"), ATTENTION)
+    assert ("answered_in" in place.metadata.autograder, auto_comment(place)) == (False, "No response.")
+
+
+def test_code_that_was_cut_or_turned_into_text_is_shown_as_it_came_and_run_as_what_it_is(grader: Grader) -> None:
+    cut = attention(GOOD_BODY).splitlines()
+    submitted = with_cell(answered(project_qkv=PROJECTION, **{ATTENTION: "\n".join(cut[:4])}), 18, "\n".join(cut[4:]))
+    as_text = tuple(replace(one, kind="markdown") if one.grade_id == "project_qkv" else one for one in submitted.cells)
+    graded = grader.grade(replace(submitted, cells=as_text), "attention", SEED)
+    assert graded.report.score == 20
+    notebook = autograded(graded, course(), "attention")
+    assert (cell(notebook, "project_qkv").cell_type, cell(notebook, "project_qkv").source) == ("code", PROJECTION)
+    place = notebook.cells.index(cell(notebook, ATTENTION))
+    assert [one.source for one in notebook.cells[place : place + 2]] == ["\n".join(cut[:4]), "\n".join(cut[4:])]
+    assert notebook.cells[place + 1].execution_count is None

@@ -113,7 +113,7 @@ def submitted(course_folder: Path, one_alembic: None) -> Path:
     for student in ("ada-full", "bob-half", "carl-bad", "dora-fault"):
         path = course_folder / "submitted" / student / "attention" / "attention.ipynb"
         path.parent.mkdir(parents=True)
-        path.write_text("{}")
+        path.write_text(json.dumps({"by": student}))  # the same bytes would have the same result
     return course_folder / "submitted"
 
 
@@ -130,7 +130,7 @@ def two_lessons(grader: type[StandIn], submitted: Path, course_folder: Path) -> 
         (course_folder / path).write_text(text)
     for student in ("ada-full", "bob-half"):
         (submitted / student / "masking").mkdir()
-        (submitted / student / "masking" / "masking.ipynb").write_text("{}")
+        (submitted / student / "masking" / "masking.ipynb").write_text(json.dumps({"by": student}))
     return submitted
 
 
@@ -369,11 +369,12 @@ def test_the_summary_counts_apart_what_could_not_be_graded(
     main(["grade"])
     assert "graded 2, 2 could not be, in " in outcome(capsys)
     main(["grade", "--student", "ada-full"])
-    assert "nothing has changed since this one was graded; --force grades it again" in outcome(capsys)
+    assert "nothing has changed since this one was graded; --fresh grades it again" in outcome(capsys)
     main(["grade", "--student", "ada-full", "--student", "bob-half"])
-    assert "nothing has changed since these 2 were graded; --force grades them again" in outcome(capsys)
+    assert "nothing has changed since these 2 were graded; --fresh grades them again" in outcome(capsys)
     main(["grade"])
-    assert "graded none, 2 could not be (2 more are unchanged), in " in outcome(capsys)
+    said = outcome(capsys)
+    assert "graded none, 2 could not be, in " in said and "; 2 of 4 were graded before; seed" in said
 
 
 def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
@@ -394,11 +395,14 @@ def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
 def test_what_was_handed_in_and_not_looked_at_is_told(two_lessons: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (two_lessons / "bob-half" / "msking").mkdir()
     (two_lessons / "bob-half" / "attention" / "attention-copy.ipynb").write_text("{}")
+    (two_lessons / "bob-half" / "masking" / "old").mkdir()
+    (two_lessons / "bob-half" / "masking" / "old" / "masking.ipynb").write_text("{}")
     main(["grade"])
     said = outcome(capsys)
+    assert "not looked at, bob-half, masking: old/masking.ipynb, beside masking.ipynb" in said
     assert "not looked at, bob-half: the folder msking/, which is no assignment's name" in said
     assert "not looked at, bob-half, attention: attention-copy.ipynb, beside attention.ipynb" in said
-    assert said.count("not looked at") == 2
+    assert said.count("not looked at") == 3
     main(["grade", "attention"])  # of the other lesson, and of no other folder
     assert "masking" not in outcome(capsys)
 
@@ -408,6 +412,9 @@ def test_what_was_handed_in_and_not_looked_at_is_told(two_lessons: Path, capsys:
     (["a.ipynb", "b.ipynb"], "the folder holds a.ipynb, b.ipynb and no attention.ipynb"),
     (list("abcdef"), "the folder holds a, b, c, 3 more and no notebook"),
     ([], "the folder is empty"),
+    (["a/x.ipynb", "b/y.ipynb"], "the folder holds a/x.ipynb, b/y.ipynb and no attention.ipynb"),
+    ([".ipynb_checkpoints/a-checkpoint.ipynb"],
+     "the folder holds no notebook, but a copy that Jupyter made earlier: a-checkpoint.ipynb in .ipynb_checkpoints"),
 ])  # fmt: skip
 def test_a_folder_without_a_notebook_says_what_it_holds(
     grader: type[StandIn], submitted: Path, capsys: pytest.CaptureFixture[str], held: list[str], said: str
@@ -415,6 +422,7 @@ def test_a_folder_without_a_notebook_says_what_it_holds(
     folder = submitted / "carl-bad" / "attention"
     (folder / "attention.ipynb").unlink()
     for name in held:
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
     main(["grade"])
     assert f"for a human, carl-bad: {said}" in outcome(capsys)
@@ -425,6 +433,19 @@ def test_a_notebook_of_another_lesson_says_whose_it_is(two_lessons: Path, capsys
     main(["grade"])
     said = outcome(capsys)
     assert "for a human, carl-bad, attention: attention.ipynb is a notebook of masking, not of attention" in said
+
+
+def test_a_notebook_one_folder_deeper_keeps_the_files_of_its_submission(
+    grader: type[StandIn], submitted: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = submitted / "ada-full" / "attention"
+    (folder / "unpacked").mkdir()
+    (folder / "attention.ipynb").rename(folder / "unpacked" / "final.ipynb")
+    (folder / "timestamp.txt").write_text("2026-12-24 12:00:00 UTC")
+    main(["grade"])
+    assert "remark, ada-full: took unpacked/final.ipynb, for there is no attention.ipynb" in outcome(capsys)
+    kept = {path.name for path in (course_folder / "autograded" / "ada-full" / "attention").iterdir()}
+    assert kept >= {"attention.ipynb", "timestamp.txt"}
 
 
 def test_pages_can_be_released_as_nbgraders_can(
@@ -466,7 +487,7 @@ def test_check_looks_at_its_files_before_it_warms_up(
     assert main(["check", "nosuch.ipynb", "other.ipynb", "--json", *options]) == 2
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["error"], first["status"], first["score"]) == ("nosuch.ipynb does not exist.", "unusable", None)
-    assert first["max_score"] == (6 if options else 0) and "holds none of" in second["error"]
+    assert first["max_score"] == (6 if options else 0) and "holds no exercise" in second["error"]
     assert grader.opened == []
     Path("right.ipynb").write_text(json.dumps(notebook(*MASK[:0], code("def double(x): ...", grade_id="double"))))
     assert main(["check", "right.ipynb", "nosuch.ipynb", *options]) == 1
@@ -497,8 +518,43 @@ def test_a_lone_notebook_of_another_name_is_a_submission_too(submitted: Path) ->
     folder = submitted / "ada-full" / "attention"
     (folder / "attention.ipynb").rename(folder / "attention (1).ipynb")
     assert submissions(submitted, "attention")[0].path.name == "attention (1).ipynb"
-    (folder / "scratch.ipynb").write_text("{}")
+    (folder / "scratch.ipynb").write_text("another")
     assert submissions(submitted, "attention")[0].path.name == "attention.ipynb"  # which is told to be missing
+
+
+@pytest.mark.parametrize(("held", "taken"), [
+    ({"attention.ipynb": "1", "Attention.ipynb": "2", "x/attention.ipynb": "3"}, "attention.ipynb"),
+    ({"ATTENTION.IPYNB": "1", "b.ipynb": "2"}, "ATTENTION.IPYNB"),
+    ({"Attention.ipynb": "1", "ATTENTION.ipynb": "2"}, "attention.ipynb"),  # which is missing
+    ({"注意力 作业.ipynb": "1", "notes.txt": "2"}, "注意力 作业.ipynb"),
+    ({"a (1).ipynb": "1", "a (2).ipynb": "1"}, "a (1).ipynb"),
+    ({"a (1).ipynb": "", "a (2).ipynb": ""}, "attention.ipynb"),
+    ({"attention.ipynb/attention.ipynb": "1"}, "attention.ipynb/attention.ipynb"),
+    ({"b.ipynb": "1", "x/attention.ipynb": "2"}, "b.ipynb"),
+    ({"x/b.ipynb": "1", "y/attention.ipynb": "2"}, "y/attention.ipynb"),
+    ({"x/attention.ipynb": "1", "y/attention.ipynb": "2"}, "attention.ipynb"),
+    ({"x/y/attention.ipynb": "1"}, "attention.ipynb"),
+    ({".ipynb_checkpoints/attention-checkpoint.ipynb": "1", "__MACOSX/._attention.ipynb": "2"}, "attention.ipynb"),
+    ({"._attention.ipynb": "1", "b.ipynb": "2"}, "b.ipynb"),
+])  # fmt: skip
+def test_of_several_notebooks_one_is_taken_where_that_can_be_told(
+    tmp_path: Path, held: dict[str, str], taken: str
+) -> None:
+    folder = tmp_path / "ada" / "attention"
+    for name, text in held.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    [found] = submissions(tmp_path, "attention")
+    assert (found.student, found.folder, found.name) == ("ada", folder, taken)
+
+
+def test_folders_behind_links_are_no_submission(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "attention.ipynb").write_text("another's")
+    folder = tmp_path / "submitted" / "ada" / "attention"
+    folder.mkdir(parents=True)
+    (folder / "deeper").symlink_to(tmp_path / "elsewhere")
+    assert [one.name for one in submissions(tmp_path / "submitted", "attention")] == ["attention.ipynb"]
 
 
 def test_release_writes_and_checks(

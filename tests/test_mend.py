@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from autograder import mend as mend_module
+from autograder.definitions import definitions, tree
 from autograder.errors import UnusableNotebook
-from autograder.mend import MAX_CODE, Mended, mend, recognise
-from autograder.notebook import Cell, Notebook, read_notebook
-from tests.engine import ATTENTION, GOOD, PROJECTION, answered, course, release, with_cell
+from autograder.matching import most_alike
+from autograder.mend import MAX_CODE, Mended, Undecided, mend, recognise
+from autograder.notebook import Cell, Kind, Notebook, read_notebook
+from tests.engine import ATTENTION, GOOD, PROJECTION, ROOT, answered, course, release, with_cell
 
 
 def mended(notebook: Notebook) -> Mended:
@@ -114,7 +115,7 @@ def test_a_notebook_of_megabytes_of_code_is_refused() -> None:
 def test_absurd_code_is_not_looked_into_and_takes_no_time_and_no_room() -> None:
     for absurd in ("x = f'" + "{a}" * 80_000 + "'", "x = [" + "a()," * 60_000 + "]", "a;" * 100_000):
         assert untouched(with_cell(answered(project_qkv=PROJECTION), 3, absurd))["project_qkv"] is False
-        assert mend_module._definitions(absurd) == {}
+        assert definitions(absurd) == {}
 
 
 @pytest.mark.parametrize("source", ["(" * 10_000, "\0", "def f(:", "%%bash\nls", "x = " + "-" * 50_000 + "1"])
@@ -137,8 +138,161 @@ def test_threads_that_mend_at_the_same_time_do_not_disturb_each_other() -> None:
     gc.callbacks.append(let_others_run)
     try:
         with ThreadPoolExecutor(8) as pool:
-            trees = list(pool.map(mend_module._parsed, [source] * 32))
+            trees = list(pool.map(tree, [source] * 32))
     finally:
         gc.callbacks.remove(let_others_run)
         gc.set_threshold(*threshold)
-    assert [len(tree) for tree in trees] == [200] * 32
+    assert [len(body or ()) for body in trees] == [200] * 32
+
+
+def text_of(grade_id: str) -> str:
+    return next(cell.source for cell in release().cells if cell.grade_id == grade_id)
+
+
+def bare(notebook: Notebook) -> Notebook:
+    """The notebook as copy and paste leaves it: texts alone."""
+    return replace(notebook, cells=tuple(Cell(cell.index, cell.kind, cell.source, "") for cell in notebook.cells))
+
+
+def numbered(*cells: tuple[Kind, str]) -> tuple[Cell, ...]:
+    return tuple(Cell(place, kind, source, "") for place, (kind, source) in enumerate(cells))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "submissions").glob("*/*/*.ipynb")), ids=str)
+def test_a_notebook_that_nothing_happened_to_needs_no_repair(path: Path) -> None:
+    assert mend(read_notebook(path), course(), path.parent.name).repairs == ()
+
+
+@pytest.mark.parametrize("name", sorted(course().assignments))
+def test_without_any_metadata_each_cell_of_each_lesson_is_found_and_nothing_is_put_in_its_place(name: str) -> None:
+    released = read_notebook(course().release_notebook(name))
+    found = mend(bare(released), course(), name)
+    expected = [cell.grade_id for cell in released.cells if cell.grade_id]
+    assert [cell.role.grade_id for cell in found.notebook if cell.role] == expected
+    assert [cell.number for cell in found.notebook] == list(range(len(released.cells)))
+    assert all(" was found in cell " in repair.render() for repair in found.repairs)
+
+
+def test_a_text_is_found_that_is_like_the_course_s_but_not_one_of_two_that_are_as_much_alike() -> None:
+    text, foreign = text_of(f"test_{ATTENTION}"), text_of("setup")
+    edited, other = text.replace("torch.tensor", "torch.Tensor"), text.replace("float", "double")
+    assert text not in (edited, other)
+    found = most_alike(text, numbered(("code", foreign), ("code", edited)))
+    assert found is not None and found.source == edited
+    assert most_alike(text, numbered(("code", edited), ("code", other))) is None
+    assert most_alike(text, numbered(("code", foreign))) is None
+    assert most_alike("", numbered(("code", ""))) is None
+
+
+HOSTILE: dict[str, list[tuple[Kind, str]]] = {
+    "near-copies": [("markdown", f"{{test}}# {number}") for number in range(1_900)],
+    "pieces": [("code", 'def project_qkv(x):\n    """'), ("code", "    (")] * 900,
+    "answers": [("code", f"def project_qkv(x):\n    return {number}") for number in range(1_900)],
+    "imports": [("code", "\n".join(f"from tkinter import a{line}" for line in range(1_500)))] * 10,
+    "modules": [
+        ("code", "\n".join(f"import m{cell}_{n}" for n in range(3_000)) + "\nproject_qkv = 1") for cell in range(9)
+    ],
+    "chain": [("code", "from tkinter import a\n" + "\n".join(f"b{n} = a.f(b{n + 1})" for n in range(1_500)))] * 5,
+    "texts-of-code": [("markdown", "def project_qkv(x):\n    return (" + "1 + " * 15_000 + "1)")] * 1_000,
+}
+
+
+@pytest.mark.parametrize("cells", HOSTILE.values(), ids=HOSTILE)
+def test_whatever_a_notebook_holds_it_is_mended_in_seconds(cells: list[tuple[Kind, str]]) -> None:
+    test = text_of(f"test_{ATTENTION}")
+    filled: list[tuple[Kind, str]] = [(kind, source.replace("{test}", test)) for kind, source in cells]
+    notebook = replace(release(), cells=numbered(("code", PROJECTION), *filled))
+    started = time.process_time()
+    assert len(mended(notebook).repairs) < 30
+    assert time.process_time() - started < 10
+
+
+def test_of_two_answers_that_claim_the_same_exercise_the_last_one_counts_and_that_is_told() -> None:
+    notebook = answered(project_qkv=PROJECTION)
+    [answer] = [cell for cell in notebook.cells if cell.grade_id == "project_qkv"]
+    copy = replace(answer, index=len(notebook.cells), source=PROJECTION.replace("W_q,", "W_k,"))
+    twice = replace(notebook, cells=(*notebook.cells, copy))
+    first, last = answer.index + 1, copy.index + 1
+    assert repairs(twice) == [
+        f"cells {first}, {last} all answer project_qkv; the last one counts, as it does when the notebook is run"
+    ]
+    assert [cell.number for cell in mended(twice).notebook if cell.plays("project_qkv")] == [copy.index]
+
+
+def test_an_answer_in_the_place_of_a_course_s_cell_that_differs_is_for_a_person_to_decide() -> None:
+    notebook = answered(project_qkv=PROJECTION)
+    [answer] = [cell for cell in notebook.cells if cell.grade_id == "project_qkv"]
+    copy = replace(answer, index=len(notebook.cells), source=PROJECTION.replace("W_q,", "W_k,"))
+    typed = answered(project_qkv=PROJECTION, test_project_qkv=copy.source)
+    with pytest.raises(Undecided, match="cell 11 gives another answer to project_qkv than cell 10") as caught:
+        mended(typed)
+    assert copy.source in [cell.source for cell in caught.value.mended.notebook]
+    same = replace(copy, source="# once more\n" + PROJECTION)
+    assert repairs(replace(notebook, cells=(*notebook.cells, same))) == []
+
+
+def test_an_answer_beside_another_has_its_place_in_the_gradebook_and_is_told_from_none() -> None:
+    both = without(answered(project_qkv=PROJECTION + GOOD), ATTENTION)
+    found = mended(both)
+    [place] = [cell for cell in found.notebook if cell.plays(ATTENTION)]
+    [answer] = [cell for cell in found.notebook if cell.plays("project_qkv")]
+    assert (place.added, place.runs, place.answered_in) == (True, False, answer.number)
+    [none] = [cell for cell in mended(without(release(), ATTENTION)).notebook if cell.plays(ATTENTION)]
+    assert (none.added, none.answered_in) == (True, None)
+
+
+def test_what_a_changed_cell_of_the_course_had_more_is_kept_only_where_other_cells_use_it() -> None:
+    more = "import numpy as np, os\nfrom os import sep\nimport shutil; shutil.rmtree('/')\nx = 1\n"
+    notebook = answered(setup=more + text_of("setup"), project_qkv="import os\n" + PROJECTION + "np, shutil, x\n")
+    assert mended(notebook).cells[0].source == text_of("setup") + "\nimport numpy as np, os"
+    assert repairs(notebook)[1] == "kept np of the changed cell setup, for other cells use it"
+
+
+def test_a_line_that_cannot_run_here_stays_where_an_answer_relies_on_it() -> None:
+    text = "import nosuch, nosuchtoo\nfrom nosuchthree import used, unused\nfrom tkinter import Y\n"
+    relying = PROJECTION.replace("x @ W_q", "used(x) @ W_q")
+    notebook = answered(project_qkv=text + relying)
+    [cell] = [cell for cell in mended(notebook).cells if "used(x)" in cell.source]
+    assert cell.source == "\nfrom nosuchthree import used, unused\n\n" + relying
+    [shown] = [cell for cell in mended(notebook).notebook if cell.plays("project_qkv")]
+    assert shown.source == text + relying
+
+
+def test_only_answers_are_touched_and_a_module_of_the_student_s_own_is_not_taken_for_a_missing_one() -> None:
+    other = with_cell(answered(project_qkv=PROJECTION), 3, "from tkinter import Y")
+    assert repairs(other) == []
+    importing = answered(project_qkv="from mine import helper\n" + PROJECTION)
+    assert len(repairs(importing)) == 1
+    assert repairs(with_cell(importing, 3, "%%writefile mine.py\nhelper = 1")) == []
+
+
+def test_a_line_that_gives_the_answer_stays_even_if_it_can_only_fail() -> None:
+    for source in ("from nosuch import project_qkv", "project_qkv = input()"):
+        notebook = without(answered(project_qkv=source), "test_project_qkv")
+        assert source in [cell.source for cell in mended(notebook).cells]
+
+
+@pytest.mark.parametrize("behind", ["    print(1)", "print(1)", "    return 2\n  (", "def g(:"])
+def test_a_function_is_not_joined_with_what_may_stand_for_itself(behind: str) -> None:
+    assert repairs(with_cell(answered(project_qkv=PROJECTION), 10, behind)) == []
+
+
+def test_a_stub_behind_the_answer_is_not_run_unless_its_cell_holds_more() -> None:
+    notebook, stub = answered(project_qkv=PROJECTION), text_of("project_qkv")
+    [told] = repairs(with_cell(notebook, 12, stub))
+    assert told == "cell 1013 was not run: it holds project_qkv without the answer, which cell 10 gives"
+    more = with_cell(notebook, 12, stub + "\nmine = 1\n")
+    assert repairs(more) == []
+    assert "mine = 1" in "".join(cell.source for cell in mended(more).cells)
+
+
+def test_words_that_a_human_grades_are_words_whatever_their_cell_was_turned_into() -> None:
+    released = read_notebook(course().release_notebook("heads"))
+    cells = tuple(
+        replace(cell, kind="code", source="Heads look elsewhere.") if cell.grade_id == "conclusion" else cell
+        for cell in released.cells
+    )
+    found = mend(replace(released, cells=cells), course(), "heads")
+    [answer] = [cell for cell in found.notebook if cell.plays("conclusion")]
+    assert (answer.kind, answer.runs, answer.as_released) == ("markdown", False, False)
+    assert "was taken for words" in found.repairs[0].render()

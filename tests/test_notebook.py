@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import nbformat
 import pytest
 
 from autograder import notebook as notebook_module
+from autograder import rescue
 from autograder.errors import UnusableNotebook
-from autograder.notebook import Cell, exercises_of, read_notebook
+from autograder.notebook import Cell, Notebook, exercises_of, expect_whole, read_notebook
 
 from .conftest import SOURCE, code, notebook
 
@@ -74,12 +76,166 @@ def test_every_minor_version_of_format_4_can_be_read(path: Path, minor: int) -> 
     assert len(cells_of(path, SOURCE | {"nbformat_minor": minor})) == 3
 
 
+def told_of(path: Path) -> list[str]:
+    """What had to be mended before this file could be read."""
+    return [repair.render() for repair in read_notebook(path).repairs]
+
+
+def mended(path: Path, text: str | bytes) -> Notebook:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_notebook(path)
+
+
+def sources(found: Notebook) -> list[str]:
+    return [cell.source for cell in found.cells]
+
+
+def text_of(*cells: dict[str, Any]) -> str:
+    """A notebook as Jupyter writes it."""
+    return json.dumps(notebook(*cells), indent=1)
+
+
+def test_an_undamaged_file_is_not_said_to_be_mended(path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig"):
+        path.write_bytes(json.dumps(SOURCE, indent=1).replace("\n", "\r\n").encode(encoding))
+        assert (told_of(path), read_notebook(path).cut) == ([], False)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_another_encoding_is_told(path: Path, encoding: str) -> None:
+    path.write_bytes(json.dumps(SOURCE).encode(encoding))
+    assert told_of(path) == ["read the file in UTF-16 instead of UTF-8"]
+
+
+def test_characters_that_cannot_be_read_count_in_code_alone(path: Path) -> None:
+    document = json.dumps(notebook(code("a = 1  # né"), code("b")), ensure_ascii=False)
+    assert sources(mended(path, document.encode("latin-1"))) == ["a = 1  # n\ufffd", "b"]
+    assert told_of(path) == ["some characters of the file are not in UTF-8, and could not be read"]
+    path.write_bytes(json.dumps(notebook(code("b"), code("né = 1")), ensure_ascii=False).encode("latin-1"))
+    assert error_of(path).startswith("is not in UTF-8, and the code of its cell 2 can't be read for certain")
+    path.write_text(json.dumps(notebook(code("'\ufffd'")), ensure_ascii=False), encoding="utf-8")
+    assert told_of(path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("\n  },\n", "\n  },,\n", "took a comma too many out of line"),
+        ("\n  }\n ],\n", "\n  },\n ],\n", "took a comma too many out of line"),
+        (' "cells": [\n', ' "cells": [,\n', "took a comma too many out of line"),
+        ('"nbformat_minor": 5', '"nbformat_minor": 5,', "took a comma too many out of line"),
+        ("\n  },\n", "\n  }\n", "put a missing comma into line"),
+        ('"nbformat": 4,', '"nbformat": 4', "put a missing comma into line"),
+    ],
+)
+def test_a_comma_is_mended(path: Path, old: str, new: str, said: str) -> None:
+    text = text_of(code("a"), code("b"))
+    assert old in text
+    assert sources(mended(path, text.replace(old, new, 1))) == ["a", "b"]
+    [told] = told_of(path)
+    assert told.startswith(said)
+    assert not read_notebook(path).cut
+
+
+def test_a_quotation_mark_in_a_text_is_no_missing_comma(path: Path) -> None:
+    text = text_of(code("print(1)"), code("b")).replace("print(1)", 'print("")')
+    found = mended(path, text)
+    assert (sources(found), found.cut) == (["b"], True)
+
+
+def test_many_faults_are_not_guessed_at(path: Path) -> None:
+    path.write_text(json.dumps(SOURCE).replace(", ", ",, "))
+    assert read_notebook(path).cut
+
+
+def test_whole_cells_are_salvaged_and_it_is_told_where_some_are_lost(path: Path) -> None:
+    text = text_of(code("a"), code("b"), code("c"))
+    for end in range(text.index('"source": "b"'), len(text)):
+        found = mended(path, text[:end])
+        kept = [source for source in "abc" if f'"source": "{source}"\n  }}' in text[:end]]
+        assert sources(found) == kept
+        assert found.cut is (end <= text.rindex("]"))
+        assert len(told_of(path)) == 1
+
+
+def test_cells_behind_a_damaged_one_are_read_too(path: Path) -> None:
+    text = text_of(code("a"), code("b"), code("c")).replace('"source": "b"', '"source": "b')
+    found = mended(path, text)
+    assert (sources(found), found.cut) == (["a", "c"], True)
+    assert "read its 2 whole cells; what stood between them is lost" in told_of(path)[0]
+
+
+def test_a_cell_within_an_output_is_none_of_the_notebook_s(path: Path) -> None:
+    shown = {"output_type": "display_data", "metadata": {}, "data": {"application/json": notebook(code("not mine"))}}
+    broken = code("b") | {"outputs": [shown]}
+    text = text_of(code("a"), broken, code("c")).replace('"outputs": [', '"outputs": ["', 2)
+    assert "not mine" in text
+    assert "not mine" not in sources(mended(path, text))
+
+
+def test_what_stands_behind_the_end_is_left_out(path: Path) -> None:
+    whole = text_of(code("a"))
+    assert sources(mended(path, whole + "\n}\n]")) == ["a"]
+    assert told_of(path) == [
+        f"left out what stands behind the end of the notebook, from line {whole.count(chr(10)) + 2} on"
+    ]
+    assert sources(mended(path, whole + "\n" + whole)) == ["a"]
+    path.write_text(text_of(code("z = 1")) + "\n" + text_of(code("z = 2")))
+    assert "holds two notebooks" in error_of(path)
+    assert (sources(mended(path, whole + "\0" * 100)), told_of(path)) == (["a"], [])
+
+
+def test_a_key_that_stands_twice_counts_where_it_says_what_the_code_is(path: Path) -> None:
+    text = text_of(code("a"))
+    mended(path, text.replace('"metadata": {},', '"metadata": {},\n   "metadata": {"x": 1},', 1))
+    assert told_of(path) == ["took the last value of what stands twice in one place of the file: 'metadata'"]
+    path.write_text(text.replace('"source": "a"', '"source": "b",\n   "source": "a"'))
+    assert error_of(path).startswith("holds two different values of 'source' in one place")
+    assert sources(mended(path, text.replace('"source": "a"', '"source": "a",\n   "source": "a"'))) == ["a"]
+
+
+def test_a_text_that_is_too_large_is_not_mended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of(code("a")) + "}"
+    assert sources(mended(path, text)) == ["a"]
+    monkeypatch.setattr(rescue, "MAX_RESCUED", len(text) - 1)
+    assert "is not JSON" in error_of(path)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"cells": [' + ",\n".join(["{}"] * 500_000), '{"cells": [' + '\n {"cell_type": "' * 500_000]
+)
+def test_salvaging_ends(path: Path, text: str) -> None:
+    started = time.monotonic()
+    path.write_text(text)
+    error_of(path)
+    assert (
+        time.monotonic() - started < 30
+    )  # some seconds on a busy machine; minutes where each cell costs the whole text
+
+
+def test_a_conflict_of_many_marks_is_refused(path: Path) -> None:
+    marks = "<<<<<<< a\n=======\n>>>>>>> b\n"
+    whole = text_of(code("a")) + "\n"
+    assert sources(mended(path, whole + marks * 3)) == ["a"]
+    path.write_text(whole + marks * 1_000)
+    assert "whose sides are no whole notebooks" in error_of(path)
+
+
+def test_answers_that_may_be_lost_are_asked_for(path: Path) -> None:
+    expect_whole(mended(path, text_of(code("a"))), ["double"])
+    cut = mended(path, text_of(code("a"), code("b")).partition('"source": "b"')[0])
+    expect_whole(cut, [])
+    with pytest.raises(UnusableNotebook, match="1 whole cell could be read, without an answer to double; ask for"):
+        expect_whole(cut, ["double"])
+
+
 def test_a_notebook_of_format_3_is_converted(path: Path) -> None:
     v3 = nbformat.v3
     cells = [v3.new_code_cell("a = 1"), v3.new_heading_cell("Title", level=2)]
     path.write_text(v3.writes_json(v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])))
     converted = [(cell.kind, cell.source) for cell in read_notebook(path).cells]
     assert converted == [("code", "a = 1"), ("markdown", "## Title")]
+    assert told_of(path) == ["converted the notebook from format 3"]
 
 
 def test_a_broken_notebook_of_format_3_is_told_so(path: Path) -> None:
@@ -100,11 +256,18 @@ def test_another_format_is_told_so(path: Path, version: Any) -> None:
     [
         (b"", "is empty; save the notebook and hand it in again."),
         (b" \n\n", "is empty; save the notebook and hand it in again."),
-        (b"<html></html>", "is not a notebook: line 1 is not JSON."),
-        (b'{\n"cells": [\n<<<<<<< HEAD\n', "is not a notebook: line 3 is not JSON."),
+        (b"Attention is all you need.", "is not a notebook: line 1 is not JSON."),
+        (b"\0" * 5000, "is empty; save the notebook and hand it in again."),
+        (b"<html></html>", "is not a notebook: it is a web page, perhaps of a login, "),
+        (b"\n<!DOCTYPE html>\n", "is not a notebook: it is a web page, perhaps of a login, "),
+        (b"# Colab\nimport torch\n", "is not a notebook: it is a Python script; hand in the notebook itself"),
+        (b'{\n"cells": [\n<<<<<<< HEAD\n', "holds a merge conflict, in line 3, whose sides are no whole notebooks"),
         (b'{"cells": [], ', "ends in the middle, in line 1: it was not saved or copied whole"),
         (b'{"cells": ["x', "ends in the middle, in line 1: it was not saved or copied whole"),
-        (b"PK\x03\x04\xff\xfe\xfa", "is not a notebook: it is not text."),
+        (b"PK\x03\x04\xff\xfe\xfa", "is not a notebook: it is a zip archive"),
+        (b"%PDF-1.7\xff", "is not a notebook: it is a PDF"),
+        (b"\x1f\x8b\x08", "is not a notebook: it is a packed file"),
+        (b"\xff\x00\xfa", "is not a notebook: it is not text."),
         (b"[1, 2]", "is not a notebook: it is JSON, but without cells."),
         (b'{"a": 1}', "is not a notebook: it is JSON, but without cells."),
         (b"[" * 100_000, "is not a notebook: its JSON holds absurd values."),

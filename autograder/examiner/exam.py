@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from autograder.channel import words
 from autograder.channel.proxy import Student
+from autograder.definitions import seems_to_define
 from autograder.examiner.forbidden import Found, search
 from autograder.examiner.hiding import Hiding
 from autograder.examiner.job import Examined, Job, JobCell, JobExercise
@@ -97,7 +97,7 @@ def _notes(job: Job, session: Session) -> tuple[Message, ...]:
         for cell in job.cells
         if cell.number in session.errors
         and not cell.public_tests
-        and not any(_defines(name, cell.source) for name in names)
+        and not any(seems_to_define(name, cell.source) for name in names)
     ]
     return tuple(cell_note(place, error) for place, error in own[:MAX_NOTES])
 
@@ -156,7 +156,9 @@ class _Exam:
 
     def _why_not_attempted(self) -> Message:
         """What is said of an answer that is as it came: a stub, or code that was to be mended."""
-        if any(_defines(self._exercise.answer, cell.source) and STOPS in cell.source for cell in self._job.cells):
+        if any(
+            seems_to_define(self._exercise.answer, cell.source) and STOPS in cell.source for cell in self._job.cells
+        ):
             return message(N_("this exercise is not written yet"))
         return message(N_("this exercise is still as it came"))
 
@@ -218,13 +220,13 @@ class _Exam:
         """What stopped the cell that defines the function, if something did."""
         for cell in self._before():
             error = self._session.errors.get(cell.number)
-            if error is not None and _defines(self._exercise.answer, cell.source):
+            if error is not None and seems_to_define(self._exercise.answer, cell.source):
                 return cell_error(self._exercise.answer, error)
         return None
 
     def _leans_on(self) -> str | None:
         """An exercise before this one that its answer calls, and that is not right itself."""
-        sources = [cell.source for cell in self._job.cells if _defines(self._exercise.answer, cell.source)]
+        sources = [cell.source for cell in self._job.cells if seems_to_define(self._exercise.answer, cell.source)]
         called = set().union(*map(_calls, sources))
         shaky = (
             other.id for other in self._record.reports if other.score is not None and other.score < other.max_score
@@ -253,19 +255,13 @@ def _with_first_lost(checks: list[CheckReport], verdict: Verdict) -> list[CheckR
     return [*checks[:first], said, *checks[first + 1 :]]
 
 
-def _defines(name: str, source: str) -> bool:
-    # By the look of it: a cell with a syntax error has no tree to ask.
-    pattern = rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*(:[^=\n]+)?=(?!=)"
-    return re.search(pattern, source, re.MULTILINE) is not None
-
-
 def _unwritten(job: Job) -> frozenset[str]:
     """The exercises that are stubs still, by their cells: not by what the notebook's process says."""
     return frozenset(
         exercise.id
         for exercise in job.exercises
         if exercise.untouched
-        or any(_defines(exercise.answer, cell.source) and STOPS in cell.source for cell in job.cells)
+        or any(seems_to_define(exercise.answer, cell.source) and STOPS in cell.source for cell in job.cells)
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import nbformat
@@ -15,8 +15,10 @@ from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde
 from nbgrader.utils import find_all_files, rmtree
 
-from autograder.course import STATE_FOLDER, Course
+from autograder import ledger
+from autograder.course import Course
 from autograder.errors import CourseError
+from autograder.folders import drafts
 
 # fmt: off
 PASSIVE = frozenset({
@@ -58,28 +60,25 @@ class ClassFiles:
         """The students whom nbgrader is told to leave out."""
         return [one for one in self._coursedir.student_id_exclude.split(",") if one]
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other class runs out while this one writes; the lock ends with the process, however it ends.
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of nbgrader's configuration; see `autograder.ledger.fingerprint`."""
+        return ledger.fingerprint(self._course, ledger.own_modules())
 
-        It does not keep out nbgrader's own commands, which know nothing of it.
+    def setting(self, gradebook: Path) -> ledger.Setting:
+        """Where the class is, for a run that need not ask nbgrader; without a `gradebook` that is no file."""
+        return ledger.Setting(
+            configuration=self.fingerprint,
+            modules=ledger.own_modules(),
+            submitted=str(self.submitted),
+            graded=str(self.graded),
+            database=str(gradebook) if gradebook.is_file() else "",
+            excluded=tuple(self.excluded),
+        )
 
-        Raises:
-            CourseError: another run is at work here.
-        """
-        import fcntl  # grading needs Linux; pages and export do not
-
-        place = hashlib.sha256(str(self.graded.resolve()).encode()).hexdigest()[:16]
-        path = self._course.root / STATE_FOLDER / f"grade-{place}.lock"
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        with path.open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CourseError(
-                    f"another `autograder grade` is writing to {self.graded}; wait until it has ended."
-                ) from None
-            yield
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep other class runs out while this one writes; see `autograder.ledger.alone`."""
+        return ledger.alone(self._course, self.graded)
 
     def notebook(self, student: str, assignment: str) -> Path:
         """Where the graded notebook of a student lies."""
@@ -90,23 +89,35 @@ class ClassFiles:
         found = sorted(self.graded.glob(f"*/{assignment}/*.ipynb"))
         return [(path.parents[1].name, path) for path in found if not path.parents[1].name.startswith(".")]
 
+    def put_back(self, student: str, assignment: str) -> None:
+        """Remove what a run has left that was killed while it wrote; where the old folder was moved away, put it back.
+
+        Raises:
+            OSError: something can't be moved or removed.
+        """
+        target = self.notebook(student, assignment).parent
+        draft, old = drafts(target)
+        if old.exists() and not target.exists():
+            old.rename(target)
+        for leftover in (draft, old):
+            if leftover.exists():
+                rmtree(leftover)
+
     def write(
         self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]
     ) -> None:
         """Put the graded notebooks and the submission's other files in the place of what was there before.
 
-        They are made beside it first, so that a run that is killed leaves the old ones, or for a moment none, and
-        never half of them. The course's files win over a student's of the same name, as in nbgrader. Links are not
-        followed: what a student's link points to is not the student's.
+        They are made beside it first, so that a run that is killed leaves the old ones, for a moment aside
+        (`put_back`), and never half of them. The course's files win over a student's of the same name, as in nbgrader.
+        Links are not followed: what a student's link points to is not the student's.
 
         Raises:
             OSError: something can't be read or written.
         """
+        self.put_back(student, assignment)
         target = self.notebook(student, assignment).parent
-        draft, old = target.with_name(f".{assignment}.new"), target.with_name(f".{assignment}.old")
-        for leftover in (draft, old):
-            if leftover.exists():
-                rmtree(leftover)
+        draft, old = drafts(target)
         draft.mkdir(parents=True)
         ignored = [*self._coursedir.ignore, "*.ipynb"]
         self._copy(folder, draft, [name for name in find_all_files(str(folder), ignored) if is_harmless(name)])

@@ -6,20 +6,24 @@ One session writes the whole class: nbgrader's converter opens the database a do
 from __future__ import annotations
 
 import datetime
+import shutil
 import stat
+import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import nbformat
-from nbgrader.api import Grade, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import Comment, Grade, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc, temp_attrs
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets import TraitError
@@ -29,13 +33,25 @@ from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.feedback.marks import Marks, read_marks
 from autograder.mend import released_notebook
+from autograder.nbgrader.rows import Rows, assignment_rows, submitted_rows
 from autograder.notebook import read_notebook
 from autograder.release import expect_exercises
+from autograder.report import exact
 
 LOCK_SECONDS = 120
 """How long to wait for SQLite while formgrader or another command writes."""
+WORKSHOP = ".gradebook-"
+"""What the name of a folder begins with in which a gradebook is made."""
 MAX_TIMESTAMP = 1_000
 """Bytes of a ``timestamp.txt``."""
+
+ADVICE = {
+    "locked": "another program is writing to it: close that, and run this again; what was recorded stays",
+    "full": "make room on its disk, and run this again; what was recorded stays",
+    "disk I/O": "look whether its disk is full, and run this again; what was recorded stays",
+}
+"""What to do, by what SQLite says."""
+OTHER_ADVICE = "after an update of nbgrader, make a copy of it and run `nbgrader db upgrade`"
 
 Cells = dict[str, tuple[str, bool, float]]
 """Source, locked, points, by grade_id."""
@@ -43,8 +59,8 @@ Cells = dict[str, tuple[str, bool, float]]
 
 def set_score(grade: Grade, score: float | None) -> None:
     """Write an automatic score; None, and a mark that a human gave before, make the cell wait for a human."""
-    grade.auto_score = score
-    grade.needs_manual_grade = score is None or grade.manual_score is not None
+    grade.auto_score = exact(score, grade.max_score)
+    grade.needs_manual_grade = grade.auto_score is None or grade.manual_score is not None
 
 
 def fill_vanished(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode) -> None:
@@ -85,8 +101,38 @@ class ClassGradebook:
         """The gradebook's file; of another database, its address without the password."""
         if url.drivername == "sqlite" and "timeout" not in url.query:
             url = url.update_query_dict({"timeout": str(LOCK_SECONDS)})
+        self._url, self._file = url, file_of(app.coursedir.db_url)
         with self._told():
+            if self._file is not None and not self._file.exists():
+                self._create(self._file)
             self.nbgrader = Gradebook(url, app.coursedir.course_id)
+
+    def _create(self, file: Path) -> None:
+        """Make the gradebook whole, and then put it in its place.
+
+        nbgrader takes a second for it, and one that is stopped in the middle lacks its version for good.
+        """
+        with self._workshop() as folder:
+            draft = folder / file.name
+            Gradebook(self._url.set(database=str(draft)), self._coursedir.course_id).close()
+            draft.replace(file)
+
+    @contextmanager
+    def _workshop(self) -> Iterator[Path]:
+        """A folder for temporary files, nbgrader's too: where the next run finds what a killed one has left."""
+        usual, beside = tempfile.tempdir, None if self._file is None else self._file.parent
+        with tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=beside) as folder:
+            tempfile.tempdir = folder
+            try:
+                yield Path(folder)
+            finally:
+                tempfile.tempdir = usual
+
+    def _tidy(self) -> None:
+        """Remove what killed runs have left; no other run is at work, or it would not have let us in."""
+        if self._file is not None:
+            for leftover in self._file.parent.glob(f"{WORKSHOP}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def __enter__(self) -> ClassGradebook:
         return self
@@ -104,6 +150,7 @@ class ClassGradebook:
         Raises:
             CourseError: graded cells were added or removed, and there are submissions already.
         """
+        self._tidy()
         expect_exercises(self._course, assignment)
         names = sorted(path.stem for path in self._course.source_notebook(assignment).parent.glob("*.ipynb"))
         with self._told():
@@ -126,7 +173,7 @@ class ClassGradebook:
     def record(
         self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]
     ) -> None:
-        """Write the rows of one submission, as nbgrader's converter and preprocessors do.
+        """Write the rows of one submission, as nbgrader's converter and preprocessors do; all of them or none.
 
         Args:
             student: who handed it in; new ones are added, as nbgrader does unless it is told not to.
@@ -135,7 +182,7 @@ class ClassGradebook:
             notebooks: the graded notebooks, by name; all cells of one that is in the folder, and not among them,
                 wait for a human.
         """
-        with self._told():
+        with self._told(), self._as_one():
             if self._create_student:
                 self.nbgrader.update_or_create_student(student)
             timestamp = self._timestamp(folder)
@@ -144,17 +191,20 @@ class ClassGradebook:
                 # nbgrader adds these rows in an order that SQLAlchemy 2 remarks upon; they are written all the same.
                 warnings.simplefilter("ignore", SAWarning)
                 submission = self.nbgrader.update_or_create_submission(assignment, student, **known)
+                self._complete(submission)
             for submitted in submission.notebooks:
                 if submitted.name in notebooks:
                     _fill(submitted, notebooks[submitted.name])
                     self._penalise(submission, submitted)
                     continue
-                is_missing = submitted.name != assignment and not _is_there(folder / f"{submitted.name}.ipynb")
+                is_missing = submitted.name != assignment and (
+                    not self._is_in_course(assignment, submitted.name)
+                    or not _is_there(folder / f"{submitted.name}.ipynb")
+                )
                 for grade in submitted.grades:
                     set_score(grade, None)
                     if is_missing:  # nbgrader calls it so, and worth nothing
                         grade.auto_score, grade.needs_manual_grade = 0, False
-            self.nbgrader.db.commit()
 
     def waiting(self, student: str, assignment: str) -> tuple[str, ...]:
         """The cells of a submission that wait for a human."""
@@ -177,15 +227,36 @@ class ClassGradebook:
         """Whether there is a ``timestamp.txt`` that tells no time."""
         return _is_there(folder / "timestamp.txt") and self._timestamp(folder) is None
 
+    def rows(self, assignment: str, student: str = "") -> dict[str, Rows]:
+        """What stands in the gradebook of each submission to an assignment, or of one student's alone, by student."""
+        with self._told():
+            return submitted_rows(self._execute, assignment, student)
+
+    def assignment_rows(self, assignment: str) -> str:
+        """A hash of an assignment's own rows."""
+        with self._told():
+            return assignment_rows(self._execute, assignment)
+
+    def undo(self) -> None:
+        """Forget what was begun and not recorded."""
+        self.nbgrader.db.rollback()
+
+    def _execute(self, query: str, asked: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        return map(tuple, self.nbgrader.db.execute(text(query), asked))
+
     def second_notebooks(self, assignment: str, folder: Path) -> dict[str, nbformat.NotebookNode]:
         """The further notebooks of an assignment that a submission holds and that can be read, by name, not run."""
         found = {}
         for notebook in self.nbgrader.find_assignment(assignment).notebooks:
-            if notebook.name != assignment:
+            if notebook.name != assignment and self._is_in_course(assignment, notebook.name):
                 with suppress(UnusableNotebook):
                     path = folder / f"{notebook.name}.ipynb"
                     found[notebook.name] = not_run(read_notebook(path, follow=False), self._course, assignment)
         return found
+
+    def _is_in_course(self, assignment: str, name: str) -> bool:
+        """Whether the course still has a notebook that the gradebook knows."""
+        return self._course.source_notebook(assignment).with_name(f"{name}.ipynb").is_file()
 
     def marks(self, student: str, assignment: str, notebook: str) -> Marks:
         """What the gradebook says of a notebook now; nothing where it does not know it."""
@@ -205,18 +276,34 @@ class ClassGradebook:
             return True
 
     @contextmanager
+    def _as_one(self) -> Iterator[None]:
+        """Commit at the end alone what nbgrader commits in steps: a new submission would be worth 0 for a moment."""
+        database = self.nbgrader.db
+        commit = database.commit
+
+        def flush() -> None:
+            database.flush()
+            database.expire_all()  # as a commit does
+
+        database.commit = flush
+        try:
+            yield
+        finally:
+            database.commit = commit
+        commit()
+
+    @contextmanager
     def _told(self) -> Iterator[None]:
         """Turn what a database says into one sentence, and leave no row half-written."""
         try:
             yield
-        except (InvalidEntry, SQLAlchemyError) as fault:  # nbgrader turns some of them into its own
+        except (InvalidEntry, SQLAlchemyError, subprocess.CalledProcessError) as fault:  # nbgrader's own, too
             if hasattr(self, "nbgrader"):
-                self.nbgrader.db.rollback()
+                with suppress(SQLAlchemyError):  # a full disk may refuse that as well; the next run does it then
+                    self.nbgrader.db.rollback()
             said = str(getattr(fault, "orig", None) or fault).splitlines()[0]
-            raise CourseError(
-                f"the gradebook {self.path} can't be used ({said}); after an update of nbgrader, make a copy of it and "
-                "run `nbgrader db upgrade`."
-            ) from None
+            advice = next((advice for sign, advice in ADVICE.items() if sign in said), OTHER_ADVICE)
+            raise CourseError(f"the gradebook {self.path} can't be used ({said}); {advice}.") from None
 
     def _kept_cells(self, assignment: str, name: str) -> Cells:
         """The course's cells of a notebook as the gradebook knows them."""
@@ -233,9 +320,10 @@ class ClassGradebook:
 
     def _generate(self, assignment: str) -> None:
         """Let nbgrader's own converter write the assignment's rows; the release notebook that it makes is dropped."""
+        url = self._url.render_as_string(hide_password=False)  # with the time to wait for a lock
         with (
-            tempfile.TemporaryDirectory() as dropped,
-            temp_attrs(self._coursedir, assignment_id=assignment, release_directory=dropped),
+            self._workshop() as dropped,
+            temp_attrs(self._coursedir, assignment_id=assignment, release_directory=str(dropped), db_url=url),
         ):
             converter = GenerateAssignment(coursedir=self._coursedir, parent=self._app)
             converter.force = True
@@ -247,6 +335,23 @@ class ClassGradebook:
                     f"`nbgrader generate_assignment {assignment}` tells more ({fault})."
                 ) from None
         self.nbgrader.db.expire_all()
+
+    def _complete(self, submission: SubmittedAssignment) -> None:
+        """Add the rows that nbgrader makes with a submission, where they are missing: deleted, or of later cells."""
+        database = self.nbgrader.db
+        known = {submitted.name: submitted for submitted in submission.notebooks}
+        for notebook in submission.assignment.notebooks:
+            if notebook.name not in known:
+                known[notebook.name] = SubmittedNotebook(notebook=notebook, assignment=submission)
+                database.add(known[notebook.name])
+            submitted = known[notebook.name]
+            graded = {grade.cell_id for grade in submitted.grades}
+            commented = {comment.cell_id for comment in submitted.comments}
+            grades = [cell for cell in (*notebook.grade_cells, *notebook.task_cells) if cell.id not in graded]
+            remarks = [cell for cell in (*notebook.solution_cells, *notebook.task_cells) if cell.id not in commented]
+            database.add_all([Grade(cell=cell, notebook=submitted) for cell in grades])
+            database.add_all([Comment(cell=cell, notebook=submitted) for cell in remarks])
+        database.flush()
 
     def _timestamp(self, folder: Path) -> datetime.datetime | None:
         """When it was handed in, where that is known."""

@@ -49,7 +49,7 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc] # nbgrader sh
             graded = grader.grade(notebook_of(nb, submitted), assignment, course_seed(course))
         for remark in (*graded.report.repairs, *graded.report.doubts):
             self.log.warning("%s: %s", submitted, remark.render())
-        if graded.report.status == "ungraded":
+        if graded.report.status == "ungraded" and not graded.undecided:
             forget(root)
         if graded.report.status != "graded":
             reason = graded.report.error.render() if graded.report.error else "some checks could not be made"

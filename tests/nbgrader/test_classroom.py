@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 
-from autograder.classroom import ClassRun, Result
+from autograder import grading
+from autograder.classroom import ClassRun
 from autograder.course import load_course
 from autograder.errors import CourseError, GraderFault
 from autograder.grading import Grader
 from autograder.nbgrader.config import nbgrader_of
 from autograder.nbgrader.files import ClassFiles
 from autograder.nbgrader.gradebook import ClassGradebook
+from autograder.notebook import Notebook
+from autograder.results import Result
 from autograder.submissions import submissions
 from tests import courses
 from tests.nbgrader.rows import rows
@@ -43,13 +46,13 @@ def run(folder: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A function that grades the class in that folder."""
     monkeypatch.setattr(grader, "_follow", False)  # as `autograder grade` makes it
 
-    def run_it(warm: Grader | None = grader, seed: int = 1, again: bool = False) -> list[Result]:
+    def run_it(warm: Grader | None = grader, seed: int = 1, fresh: bool = False) -> list[Result]:
         course = load_course(folder)
         app = nbgrader_of(course)
         with ClassGradebook(course, app) as gradebook:
             found = submissions(folder / "submitted", "attention")
             files = ClassFiles(course, app)
-            run = ClassRun(course, gradebook, files, "attention", found, seed, again)
+            run = ClassRun(course, gradebook, files, "attention", found, seed, fresh)
             assert warm is not None or not run.new
             return list(run.results(warm))
 
@@ -84,12 +87,45 @@ def test_a_new_gradebook_gets_the_rows_of_unchanged_submissions(run: Run, folder
     assert rows(folder / "gradebook.db") == before
 
 
-def test_a_changed_submission_another_seed_and_force_are_examined(run: Run, folder: Path) -> None:
+def test_what_is_kept_makes_the_same_rows_and_files_to_the_byte(run: Run, folder: Path) -> None:
+    run()
+
+    def left() -> dict[str, Any]:
+        files = {str(path): path.read_bytes() for path in (folder / "autograded").rglob("*") if path.is_file()}
+        return files | rows(folder / "gradebook.db")
+
+    before = left()
+    (folder / "gradebook.db").unlink()
+    shutil.rmtree(folder / "autograded")
+    assert [(one.stored, one.seconds > 0) for one in run(None)] == [(True, True)] * 2
+    assert left() == before and len(before) > 2
+
+
+def test_a_file_that_changes_while_it_is_examined_is_not_kept(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = grading.read_notebook
+
+    def read_another(path: Path, follow: bool = True) -> Notebook:
+        if "dora" in str(path):
+            shutil.copy(submitted(folder, "amara"), path)
+        return read(path, follow)
+
+    original = submitted(folder, "dora").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(grading, "read_notebook", read_another)
+        assert [one.report.score for one in run()] == [20, 20]
+    submitted(folder, "dora").write_bytes(original)
+    assert [(one.stored, one.report.score) for one in run()] == [(True, 20), (False, 17)]
+
+
+def test_a_changed_submission_another_seed_and_fresh_are_examined(run: Run, folder: Path) -> None:
     run()
     assert [one.unchanged for one in run(seed=2)] == [False, False]
-    assert [one.unchanged for one in run(seed=2, again=True)] == [False, False]
+    assert [one.unchanged for one in run(seed=2, fresh=True)] == [False, False]
     shutil.copy(submitted(folder, "amara"), submitted(folder, "dora"))
-    assert [(one.unchanged, one.report.score) for one in run(seed=2)] == [(True, 20), (False, 20)]
+    again = run(None, seed=2)  # the same bytes have the same result, whoever hands them in
+    assert [(one.unchanged, one.stored, one.report.score) for one in again] == [(True, True, 20), (False, True, 20)]
     assert grades(folder)["dora", TESTS][0] == 16
 
 
@@ -124,7 +160,7 @@ def test_a_fault_keeps_the_earlier_result_and_says_so(run: Run, folder: Path, br
     run()
     before = rows(folder / "gradebook.db")
     break_it()
-    assert [one.kept for one in run(again=True)] == [True, True]
+    assert [one.kept for one in run(fresh=True)] == [True, True]
     assert rows(folder / "gradebook.db") == before
 
 
@@ -233,7 +269,9 @@ def test_added_cells_are_refused_once_there_are_submissions(run: Run, folder: Pa
 
 
 def test_a_due_date_that_is_taken_back_leaves_the_gradebook_and_takes_its_penalty_along(run: Run, folder: Path) -> None:
-    rules, due = (folder / "course.yml").read_text(), "    minutes: 45\n    due: 2026-12-01T12:00:00+08:00\n"
+    rules = (folder / "course.yml").read_text()
+    before, after = rules.split("  attention:\n")
+    due = after.replace("    minutes: 45\n", "    minutes: 45\n    due: 2026-12-01T12:00:00+08:00\n", 1)
     with (folder / "nbgrader_config.py").open("a") as config:
         config.write("\nc.LateSubmissionPlugin.penalty_method = 'zero'\n")
     (submitted(folder, "dora").parent / "timestamp.txt").write_text("2026-12-24 12:00:00 UTC")
@@ -245,7 +283,7 @@ def test_a_due_date_that_is_taken_back_leaves_the_gradebook_and_takes_its_penalt
         [(_, date, _)] = found["assignment"]
         return date, {student: penalty for student, _, _, penalty in found["submitted_notebook"]}
 
-    assert recorded(rules.replace("    minutes: 45\n", due, 1)) == (
+    assert recorded(f"{before}  attention:\n{due}") == (
         "2026-12-01 04:00:00.000000",
         {"amara": None, "dora": 17},
     )

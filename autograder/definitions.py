@@ -1,0 +1,123 @@
+"""What a cell defines, told from its syntax tree: nothing is run for it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+MAX_PARSED = 64_000
+"""Characters of a cell that is looked into: Python's parser takes minutes and gigabytes for absurd megabytes."""
+_NO_PYTHON = re.compile(r"(?:\w[\w, ]*=\s*)?[%!].*|\?.*|.*\?")
+"""A line magic, a shell command or a request for help; what it does defines no exercise."""
+# Python 3.11 counts the depth of all trees that it builds in one place: two threads that build at the same time can
+# each find the other's count, which is a SystemError.
+_PARSING = threading.Lock()
+
+
+class Definition(NamedTuple):
+    """What stands under a name.
+
+    Attributes:
+        shape: of the function or of the value, without docstring, comments and layout; None of what is neither.
+        whole: of the whole statement.
+        empty: the body only says that it is not written yet, or nothing at all.
+    """
+
+    shape: str | None
+    whole: str | None
+    empty: bool = False
+
+
+class _Read(NamedTuple):
+    is_python: bool
+    defined: Mapping[str, Definition]
+
+
+def definitions(source: str) -> Mapping[str, Definition]:
+    """The names that a cell defines at its top level; none where no tree can be made of it."""
+    return _read(source).defined
+
+
+def is_python(source: str) -> bool:
+    """Whether a tree can be made of it."""
+    return _read(source).is_python
+
+
+@functools.lru_cache(maxsize=4096)  # a course's own cells come with every submission
+def _read(source: str) -> _Read:
+    # The trees themselves are not kept: they take a thousand times the room of their text.
+    body = tree(source)
+    defined = {name: defined for statement in body or () for name, defined in defined_by(statement)}
+    return _Read(body is not None, MappingProxyType(defined))
+
+
+def tree(source: str) -> list[ast.stmt] | None:
+    """The cell's statements, on their own lines; None where it is no Python, or too long to be looked into."""
+    if len(source) > MAX_PARSED:
+        return None
+    for text in dict.fromkeys((source, _without_magics(source, ""), _without_magics(source, "pass"))):
+        try:
+            with _PARSING:
+                return ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
+
+
+def seems_to_define(name: str, source: str) -> bool:
+    """By the look of it: a cell with a syntax error has no tree to ask."""
+    name = re.escape(name)
+    pattern = rf"^[ \t]*(def|class)[ \t]+{name}\b|^{name}[ \t]*(:[^=\n]+)?=(?!=)"
+    return re.search(pattern, source, re.MULTILINE) is not None
+
+
+def _without_magics(source: str, instead: str) -> str:
+    lines = source.split("\n")
+    for place, line in enumerate(lines):
+        code = line.strip()
+        if _NO_PYTHON.fullmatch(code):
+            lines[place] = line[: len(line) - len(line.lstrip())] + instead if instead else ""
+    return "\n".join(lines)
+
+
+def defined_by(statement: ast.stmt) -> Iterator[tuple[str, Definition]]:
+    """The names that one statement defines."""
+    if isinstance(statement, ast.FunctionDef):
+        body = statement.body[ast.get_docstring(statement, clean=False) is not None :]
+        whole = _shape([*statement.decorator_list, statement.args, *body])
+        yield statement.name, Definition(whole, whole, _is_empty(body))
+    elif isinstance(statement, ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name, Definition(None, _shape([statement]))
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        shape = _shape([] if statement.value is None else [ast.Expr(statement.value)])
+        yield from ((target.id, Definition(shape, shape)) for target in targets if isinstance(target, ast.Name))
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        whole = _shape([statement])
+        yield from ((alias.asname or alias.name, Definition(None, whole)) for alias in statement.names)
+
+
+def _is_empty(body: list[ast.stmt]) -> bool:
+    if len(body) > 1:
+        return False
+    for statement in body:
+        if isinstance(statement, ast.Raise) and isinstance(statement.exc, ast.Call | ast.Name):
+            raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+            return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+        is_dots = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        return isinstance(statement, ast.Pass) or is_dots
+    return True
+
+
+def _shape(nodes: Sequence[ast.AST]) -> str | None:
+    """What these do, without comments and layout, as a hash; None where that can't be told."""
+    try:
+        return hashlib.sha256("\n".join(map(ast.dump, nodes)).encode()).hexdigest()
+    except (RecursionError, UnicodeEncodeError):  # a sum of a thousand terms; no stub is that deep
+        return None
