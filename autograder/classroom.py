@@ -174,7 +174,9 @@ class ClassRun:
         others = self._gradebook.second_notebooks(self._assignment, folder)
         everything = {**others, self._assignment: notebook}
         is_graded = graded.mended is not None
-        is_same = then is not None and (then.submission, then.rules) == (asked.digest, self._rules)
+        report = msgspec.structs.replace(graded.report, notebook="")
+        # The last run may have recorded a fault of ours for this file, whose result an earlier one has kept.
+        is_same = then is not None and (then.submission, then.rules, then.report) == (asked.digest, self._rules, report)
         if not (stored and is_same and self._ledger.files_stand(submission, place)):
             self._files.write(student, self._assignment, folder, everything)
         self._gradebook.record(student, self._assignment, folder, everything if is_graded else others)

@@ -6,9 +6,12 @@ Points are not here: they stand beside their checks, in the hidden suites.
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import os
 import secrets
+import sys
+import sysconfig
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,10 +27,12 @@ STATE_FOLDER = ".autograder"
 HASHED_PARTS = ("channel", "examiner", "suite", "worker")
 HASHED_MODULES = (
     "definitions.py",
+    "grading.py",
     "matching.py",
     "mend.py",
     "merging.py",
     "notebook.py",
+    "report.py",
     "rescue.py",
     "restoration.py",
     "runnable.py",
@@ -239,7 +244,8 @@ def suite_hash(course: Course, assignment: str) -> str:
     """SHA-256 (hex) of all that decides a score beside the submission and the seed.
 
     That is the assignment's hidden files, those of other assignments that they make use of, its source notebook, the
-    parts of this package that mend, run and examine, its version, and the rules of ``course.yml`` that they apply.
+    parts of this package that mend, run and examine, its version, what is installed beside it, and the rules of
+    ``course.yml`` that they apply.
     """
     hidden = course.hidden_folder(assignment)
     exercises = course.assignment(assignment).exercises
@@ -247,6 +253,7 @@ def suite_hash(course: Course, assignment: str) -> str:
         raise CourseError(f"{hidden} holds no hidden suite (test_<exercise>.py).")
     digest = hashlib.sha256()
     _feed(digest, "version", __version__.encode())
+    _feed(digest, "environment", "\n".join((sys.version, *_installed())).encode())
     _feed(digest, "limits", msgspec.json.encode(course.limits))
     rules = {name: (exercise.value, course.forbidden_names(assignment, name)) for name, exercise in exercises.items()}
     _feed(digest, "rules", msgspec.json.encode(rules))
@@ -261,6 +268,14 @@ def suite_hash(course: Course, assignment: str) -> str:
         for path in sorted(folder.rglob("*.py")):
             _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    """What is installed, with its versions: torch decides numbers, and what can be imported decides what runs."""
+    # Not by `sys.path`: what happens to be imported adds to it.
+    folders = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+    return tuple(sorted(info.name for folder in folders for info in folder.glob("*.dist-info")))
 
 
 def _feed(digest: Any, name: str, content: bytes) -> None:

@@ -121,7 +121,12 @@ class Grader:
             examined = self._examine(job)
         except GraderFault as fault:
             return Graded(self._report(notebook, job, mended, None, str(fault)), mended)
-        return Graded(self._report(notebook, job, mended, examined, None), mended, examined)
+        report = self._report(notebook, job, mended, examined, None)
+        if notebook.cut and report.status == "graded" and not report.complete:
+            said = message(N_("part of the file is lost, and a person has to see whether what is missing stood there"))
+            report = self._without_score(path, assignment, seed, "ungraded", said)
+            return Graded(replace(report, repairs=mended.repairs), mended, examined, undecided=True)
+        return Graded(report, mended, examined)
 
     def grade_many(self, submissions: Sequence[Path | Notebook], assignment: str | None, seed: int) -> Iterator[Graded]:
         """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""

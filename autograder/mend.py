@@ -20,7 +20,7 @@ from autograder.definitions import defined_by, definitions, is_python, seems_to_
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
 from autograder.matching import with_code
-from autograder.messages import Message
+from autograder.messages import N_, Message, message
 from autograder.notebook import TEST_PREFIX, Notebook, expect_whole, read_notebook
 from autograder.restoration import MendedCell, Restoration
 
@@ -34,6 +34,7 @@ __all__ = [
     "restored",
 ]
 
+MAX_REPAIRS = 40
 MAX_CODE = 1 << 20
 """Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
 
@@ -112,11 +113,18 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
             for exercise in exercises.values()
             if not exercise.manual
         ),
-        repairs=tuple(restoration.repairs),
+        repairs=_bounded(restoration.repairs),
     )
     if restoration.matching.doubts:
         raise Undecided(restoration.matching.doubts[0], mended)
     return mended
+
+
+def _bounded(repairs: Sequence[Message]) -> tuple[Message, ...]:
+    """No more repairs than somebody reads."""
+    if len(repairs) <= MAX_REPAIRS:
+        return tuple(repairs)
+    return (*repairs[:MAX_REPAIRS], message(N_("and {count} more repairs"), count=len(repairs) - MAX_REPAIRS))
 
 
 def restored(
@@ -124,12 +132,14 @@ def restored(
 ) -> tuple[tuple[MendedCell, ...], tuple[Message, ...]]:
     """A notebook's cells with the course's own as they were released, and what had to be repaired for that."""
     restoration = Restoration(notebook, released, assignment)
-    return tuple(restoration.cells), tuple(restoration.repairs)
+    return tuple(restoration.cells), _bounded(restoration.repairs)
 
 
 def _answered(notebook: Notebook, exercises: Collection[str]) -> set[str]:
     """Those of these exercises that a notebook might answer: by its ids, and by the names that its cells define."""
     named = {name for cell in notebook.cells for name in (cell.grade_id, cell.id) if name}
+    if sum(len(cell.source) for cell in notebook.cells if cell.kind == "code") > MAX_CODE:
+        return named.intersection(exercises)  # more than anybody writes, and trees of it take minutes
     for cell in with_code(notebook.cells, exercises):
         named.update(definitions(cell.source))
         if cell.kind == "code" and not is_python(cell.source):

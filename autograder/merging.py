@@ -158,7 +158,7 @@ def _own_cells(document: dict[str, Any]) -> list[_Own] | None:
         nbgrader = nbgrader if isinstance(nbgrader, dict) else {}
         solution = nbgrader.get("solution") is True
         text = _text(cell.get("source"))
-        if text.strip() and (solution or (cell.get("cell_type") == "code" and nbgrader.get("locked") is not True)):
+        if text.strip() and (solution or cell.get("cell_type") == "code"):
             grade_id = str(nbgrader.get("grade_id") or "") if solution else ""
             found.append(_Own(place, _stripped(text), grade_id, solution and _is_untouched(cell, nbgrader, text)))
     return found

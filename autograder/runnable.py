@@ -122,7 +122,7 @@ def without_strays(
         return changed, told
     absent = {name for statement in statements for name in _bound_to_nothing(statement, own_modules)}
     defined = {name for cell in (*answers, *others) for name in definitions(cell.source)}
-    absent |= {"input"} - defined
+    absent |= {"input"} - defined - _stored(statements)
     strays = _unneeded(statements, names, absent, own_modules)
     for cell in answers:
         lines = cell.source.split("\n")
@@ -153,6 +153,20 @@ def _may_fail(source: str, own_modules: bool) -> bool:
     return any(_is_absent(module, own_modules) for module in set(_IMPORTED.findall(source)))
 
 
+def _stored(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that are given something, anywhere: those are no builtins."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    given = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return given | {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+def _written_into(statement: ast.stmt) -> set[str]:
+    """The names of what an assignment changes without giving it a new value, as ``shapes["Q"] = …`` does."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    bases = {node for target in targets for node in ast.walk(target) if isinstance(node, ast.Subscript | ast.Attribute)}
+    return {node.id for base in bases for node in ast.walk(base.value) if isinstance(node, ast.Name)}
+
+
 def _unneeded(
     statements: Iterable[ast.stmt], names: Collection[str], absent: Collection[str], own_modules: bool
 ) -> set[ast.stmt]:
@@ -162,7 +176,8 @@ def _unneeded(
     relied_on = []
     for statement in statements:
         calls = isinstance(statement, ast.Expr | ast.Assign) and any(_calls(statement, absent))
-        if (calls or _fails(statement, own_modules)) and not any(name in names for name in _binds(statement)):
+        gives = {*_binds(statement), *_written_into(statement)}
+        if (calls or _fails(statement, own_modules)) and gives.isdisjoint(names):
             strays.add(statement)
             for name in _binds(statement):
                 binding.setdefault(name, []).append(statement)

@@ -3,7 +3,8 @@
 An entry lies in ``.autograder/results`` under a name that is a hash of the submitted bytes, of all that decides a score
 beside them (`autograder.course.suite_hash`), the seed, the assignment and the confinement that grading requires. It
 holds what the report, the graded notebook and the gradebook's rows are made from. Only this package writes there, and
-no worker can look into the course's folder; nothing is ever taken from ``autograded/`` in its place.
+no confined worker can look into the course's folder (tier C confines nothing: it is for one's own work alone); nothing
+is ever taken from ``autograded/`` in its place.
 """
 
 from __future__ import annotations

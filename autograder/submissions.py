@@ -74,11 +74,15 @@ def _notebook_in(folder: Path, assignment: str) -> Path:
     at_hand = [path for path in found if path.parent == folder] or found
     if expected in at_hand:
         return expected
-    named = [path for path in at_hand if path.name.lower() == expected.name.lower()]
-    for candidates in (named, at_hand):
+    for candidates in ([path for path in at_hand if _is_named(path, assignment)],
+                       [path for path in found if _is_named(path, assignment)], at_hand):  # fmt: skip
         if len(candidates) == 1 or (candidates and _are_copies(candidates)):
             return candidates[0]
     return expected
+
+
+def _is_named(path: Path, assignment: str) -> bool:
+    return path.name.lower() == f"{assignment}{SUFFIX}".lower()
 
 
 def _are_copies(paths: list[Path]) -> bool:
