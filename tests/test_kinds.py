@@ -91,7 +91,7 @@ def test_a_value_is_untouched_whatever_its_layout_and_touched_by_one_entry() -> 
 
 def test_a_value_that_is_missing_or_a_function_is_told_in_one_sentence(graded) -> None:  # type: ignore[no-untyped-def]
     report = graded("sequences", shapes="del_me = 1")
-    assert first_message(report, "shapes") == "there is no shapes after your notebook has run"
+    assert first_message(report, "shapes") == "shapes has no value after your notebook has run"
     report = graded("sequences", shapes="def shapes():\n    return {}\n")
     assert first_message(report, "shapes") == "shapes is a function, and a plain value is asked for"
 

@@ -207,7 +207,7 @@ class _Exam:
         if stopped := self._cell_error():
             return stopped
         if kind == "missing":
-            missing = N_("there is no {name} after your notebook has run")
+            missing = N_("{name} has no value after your notebook has run")
             if not is_value:
                 missing = N_("there is no function {name} after your notebook has run")
             hint = message(N_("Its name, and that its cell is a code cell, must stay."))

@@ -7,22 +7,17 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.counted import counted
+
 CASES = "tests/damaged/test_bank.py::test_case["
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost, and so behind all that others have to say
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-    """Counted from the reports, which xdist brings home from its processes."""
+    """Written behind all else."""
     yield
-    ran: set[str] = set()
-    lost: set[str] = set()
-    for outcome in ("passed", "failed", "error"):
-        for report in terminalreporter.stats.get(outcome, []):
-            if report.nodeid.startswith(CASES):
-                ran.add(report.nodeid)
-                if outcome != "passed":
-                    lost.add(report.nodeid)
-    if ran:
-        families = Counter(nodeid.removeprefix(CASES).split("-")[0] for nodeid in ran)
+    found = counted(terminalreporter, CASES)
+    if found.ran:
+        families = Counter(nodeid.removeprefix(CASES).split("-")[0] for nodeid in found.ran)
         told = ", ".join(f"{family} {count}" for family, count in sorted(families.items()))
-        terminalreporter.write_line(f"damaged: {len(ran)} cases, {len(ran) - len(lost)} as required ({told})")
+        terminalreporter.write_line(f"damaged: {found} ({told})")

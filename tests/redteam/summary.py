@@ -6,23 +6,17 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.counted import counted
+
 CASES = tuple(f"tests/redteam/{module}.py::test_case[" for module in ("test_bank", "test_bank_of_reaching"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost, and so behind all that others have to say
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-    """Counted from the reports, which xdist brings home from its processes."""
+    """Written behind all else."""
     yield
-    ran: set[str] = set()
-    lost: set[str] = set()
-    tiers: set[str] = set()
-    for outcome in ("passed", "failed", "error"):
-        for report in terminalreporter.stats.get(outcome, []):
-            if report.nodeid.startswith(CASES):
-                ran.add(report.nodeid)
-                tiers |= {str(value) for name, value in report.user_properties if name == "tier"}
-                if outcome != "passed":
-                    lost.add(report.nodeid)
-    if ran:
-        tier = ", ".join(sorted(tiers)) or "unknown"
-        terminalreporter.write_line(f"red team: {len(ran)} cases, {len(ran) - len(lost)} as required (tier {tier})")
+    found = counted(terminalreporter, CASES)
+    if found.ran:
+        properties = [each for report in found.reports for each in report.user_properties]
+        tiers = sorted({str(value) for name, value in properties if name == "tier"})
+        terminalreporter.write_line(f"red team: {found} (tier {', '.join(tiers) or 'unknown'})")

@@ -8,7 +8,6 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,6 @@ SEED = 20261129
 AS_SICK = "as-sick-as-before"
 TELLING = 15
 """Code of more characters than this is nothing that one writes by chance."""
-
-
-@pytest.fixture(autouse=True)
-def small_tensors() -> Iterator[None]:
-    """Threads cost more than they bring here."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def cells(notebook: Path) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,15 +45,6 @@ CORRECT = [
     for exercise, suite in SUITES.items()
     for correct in suite.correct
 ]
-
-
-@pytest.fixture(autouse=True)
-def small_tensors() -> Iterator[None]:
-    """Threads cost more than they bring here."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("exercise", "points"), [each for exercises in POINTS.values() for each in exercises.items()])

@@ -285,15 +285,13 @@ def _fail_where_the_longest_has_to_be_first(student: Student, rng: Draws, no: Ex
         ask(student, rng, orders=[LONGEST_FIRST])
     except (CheckFailed, StudentRaised):
         return
+    hint = N_("Where does your answer look up how long the rows have to be?")
     if isinstance(no, CheckFailed):
-        message = Message(N_("sentences of {lengths} words: {seen}; with the longest of them in front it is right"),
-                          {**said, "seen": no.message})  # fmt: skip
-    else:
-        assert isinstance(no, StudentRaised)
-        message = Message(N_("sentences of {lengths} words end in {error}{where}, and with the longest of them in "
-                             "front all goes well"), {**said, "error": no.type_name, "where": _line(no)})  # fmt: skip
-    hint = Message(N_("Where does your answer look up how long the rows have to be?"))
-    raise CheckFailed(message, hint=hint) from None
+        fail(N_("sentences of {lengths} words: {seen}; with the longest of them in front it is right"),
+             hint=hint, **said, seen=no.message)  # fmt: skip
+    assert isinstance(no, StudentRaised)
+    fail(N_("sentences of {lengths} words end in {error}{where}, and with the longest of them in front all goes well"),
+         hint=hint, **said, error=no.type_name, where=_line(no))  # fmt: skip
 
 
 def _expect_default(student: Student, rng: Draws) -> None:
@@ -324,9 +322,9 @@ def test_lengths(student: Student, rng: Draws) -> None:
     found = lengths_in(call(student, zeros_at_the_end), zeros_at_the_end)
     for b, (seen, sentence) in enumerate(zip(found.tolist(), zeros_at_the_end, strict=True)):
         if seen != len(sentence):
-            message = Message(N_("your length of sentence {b} is {seen}, and it has {expected} words, the last of them "
-                                 "all zeros"), {"b": b, "seen": seen, "expected": len(sentence)})  # fmt: skip
-            raise CheckFailed(message, hint=Message(N_("How does your answer find out how long a sentence is?")))
+            fail(N_("your length of sentence {b} is {seen}, and it has {expected} words, the last of them all zeros"),
+                 hint=N_("How does your answer find out how long a sentence is?"),
+                 b=b, seen=seen, expected=len(sentence))  # fmt: skip
 
 
 def _expect_lengths(found: torch.Tensor, sentences: Sentences) -> None:

@@ -272,9 +272,8 @@ def test_later_states(student: Student, rng: Draws) -> None:
     seen = of_sentence(student, case)
     early = felt(seen, of_sentence(student, with_another_word(case, T - 1)))[:-1]
     if _all_the_same(seen):
-        message = Message(N_("your states of all {t} words are the same: each word should leave its own"), {"t": T})
-        raise CheckFailed(message, hint=Message(N_("A list can hold one tensor many times: does each step make a new "
-                                                   "one?")))  # fmt: skip
+        fail(N_("your states of all {t} words are the same: each word should leave its own"),
+             hint=N_("A list can hold one tensor many times: does each step make a new one?"), t=T)  # fmt: skip
     if any(early) and not any(felt(seen, of_sentence(student, case))):  # else it is noise, which is told elsewhere
         fail(N_("the last word, {last}, was changed, and the state of word {t} with it: states are made in the order "
                 "of the words, and that one comes before"), says_all=True, last=T - 1, t=early.index(True))  # fmt: skip
