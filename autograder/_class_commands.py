@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import os
 import shutil
 import stat
@@ -20,7 +19,7 @@ from autograder._options import (
     near,
     seed_of,
     translations_of,
-    warm_grader,
+    wait_for,
     with_progress,
 )
 from autograder.errors import CourseError
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from nbgrader.apps.baseapp import NbGrader
 
     from autograder.course import Course
-    from autograder.grading import Grader
     from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
     from autograder.results import Result
@@ -79,6 +77,11 @@ def _grade(
     until_done: contextlib.ExitStack,
 ) -> Done:
     """Grade what has to be graded, and record the class."""
+    from autograder.grading import Grader
+
+    # Its start takes seconds, in which nbgrader is imported.
+    grader = Grader(course, course.confinement.grade, options.workers, follow=False, assignments=names)
+    until_done.callback(grader.close)
     app = _nbgrader(course, options)
     from autograder.classroom import ClassRun
     from autograder.ledger import keep_setting
@@ -95,18 +98,17 @@ def _grade(
     gradebook = until_done.enter_context(ClassGradebook(course, app))
     keep_setting(course, files.setting(gradebook.path), options.submissions, options.into)
 
-    @functools.cache
-    def grader() -> Grader:  # the seconds of its start are for what has to be examined
-        tier, workers = course.confinement.grade, options.workers
-        warm = until_done.enter_context(warm_grader(course, tier, workers, follow=False))
+    fresh = options.fresh
+    runs = {name: ClassRun(course, gradebook, files, name, each, seed, fresh) for name, each in found.items()}
+    new = [one for run in runs.values() for one in run.new]
+    if new:
+        wait_for(grader)
         clock.ready()
-        return warm
-
+    # All assignments in one go: the last submission to one of them keeps no lane waiting.
+    examined = grader.grade_many(new, seed)
     everyone: list[Result] = []
-    for name, submitted in found.items():
-        run = ClassRun(course, gradebook, files, name, submitted, seed, fresh=options.fresh)
-        results = run.results(grader() if run.new else None)
-        everyone += shown(course, name, results, len(submitted), options)
+    for name, run in runs.items():
+        everyone += shown(course, name, run.results(examined), len(found[name]), options)
     return Done(everyone, len(found), missed, gradebook.path, files.graded)
 
 

@@ -6,6 +6,7 @@ Each one imports what it needs when it runs, so that ``autograder --help`` comes
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,12 +43,25 @@ def check(options: argparse.Namespace) -> int:
         for report in unusable:
             show(report)
         return _check_code(unusable[0])
-    with warm_grader(course, course.confinement.check) as grader:
+    names = [options.assignment] if options.assignment else _recognised(options.notebook, course)
+    with warm_grader(course, course.confinement.check, assignments=names) as grader:
         for path in options.notebook:
             report = grader.grade(path, options.assignment, seed).report
             show(report)
             worst = max(worst, _check_code(report))
     return worst
+
+
+def _recognised(paths: Sequence[Path], course: Course) -> list[str]:
+    """Which assignments these answer; that some can't be read is told by the grader."""
+    from autograder.mend import recognise
+    from autograder.notebook import read_notebook
+
+    found = set()
+    for path in paths:
+        with contextlib.suppress(Exception):
+            found.add(recognise(read_notebook(path), course))
+    return sorted(found)
 
 
 def _all_unusable(paths: Sequence[Path], assignment: str | None, course: Course, seed: int) -> list[GradeReport] | None:
@@ -110,7 +124,7 @@ def verify(options: argparse.Namespace) -> int:
     from autograder.killmatrix import page, show
     from autograder.verify import prove
 
-    with warm_grader(course, course.confinement.grade, options.workers) as grader:
+    with warm_grader(course, course.confinement.grade, options.workers, names) as grader:
         proofs = prove(course, names, grader, seed, lambda reports, total: with_progress(reports, total, "proving"))
     show(proofs, seed, console_for(sys.stdout))
     holds = all(proof.holds for proof in proofs)

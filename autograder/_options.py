@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -22,15 +23,24 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
-def warm_grader(course: Course, required: Tier, workers: int = 1, follow: bool = True) -> Grader:
-    """A warm grader; on a terminal, stderr says what is waited for."""
+@contextlib.contextmanager
+def warm_grader(course: Course, required: Tier, workers: int = 1, assignments: Sequence[str] = ()) -> Iterator[Grader]:
+    """A warm grader."""
     from autograder.grading import Grader
 
+    with contextlib.closing(Grader(course, required, workers, assignments=assignments)) as grader:
+        wait_for(grader)
+        yield grader
+
+
+def wait_for(grader: Grader) -> None:
+    """Wait until it is warm; on a terminal, stderr says what is waited for."""
     console = console_for(sys.stderr)
     if not console.is_terminal:
-        return Grader(course, required, workers, follow)
+        grader.wait()
+        return
     with console.status("warming up: two processes import torch, which takes some seconds"):
-        return Grader(course, required, workers, follow)
+        grader.wait()
 
 
 def with_progress(items: Iterable[Item], total: int, name: str) -> Iterator[Item]:

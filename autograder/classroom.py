@@ -15,7 +15,7 @@ from autograder.autograded import autograded, report_of, submission_of
 from autograder.course import Course
 from autograder.errors import AutograderError, CourseError, UnusableNotebook
 from autograder.folders import Snapshot, snapshot
-from autograder.grading import Graded, Grader
+from autograder.grading import Graded
 from autograder.kept import result_key
 from autograder.ledger import Ledger, entry_of, frame_of, rules_of
 from autograder.mend import recognise
@@ -99,7 +99,7 @@ class ClassRun:
         self._ledger = Ledger(course, assignment, files.graded, str(gradebook.path), frame)
         self._found = gradebook.rows(assignment)
         self._submitted = [self._asked(submission) for submission in submitted]
-        self.new = [one.submission.path for one in self._submitted if not one.stands and not one.stored]
+        self.new = [(one.submission.path, assignment) for one in self._submitted if not one.stands and not one.stored]
         """What has to be examined."""
 
     def _asked(self, submission: Submission) -> _Asked:
@@ -112,16 +112,15 @@ class ClassRun:
         stored = not self._fresh and not stands and self._store.get(key, submission.path) is not None
         return _Asked(submission, found, key, stands, stored)
 
-    def results(self, grader: Grader | None) -> Iterator[Result]:
+    def results(self, examined: Iterator[Graded]) -> Iterator[Result]:
         """Grade and record, in the order of the submissions.
 
         Each is recorded as soon as it and those before it are done, so that a run which is stopped loses nothing that
         it told.
 
         Args:
-            grader: a warm one; None where nothing is `new`.
+            examined: what came of `new`, in that order; more may follow, which is left alone.
         """
-        examined = grader.grade_many(self.new, self._assignment, self._seed) if grader else iter(())
         try:
             for asked in self._submitted:
                 graded = None if asked.stands or asked.stored else next(examined)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,8 @@ from autograder.report import ExerciseReport, GradeReport, Status, total, withou
 TIERS: tuple[Tier, ...] = ("A", "B", "C")
 ATTEMPTS = 2
 """How often a submission is handed in to the examiner, all in its one time; only once where it has cost a lane."""
+AHEAD = 32
+"""How many submissions are begun for each lane before their turn to be recorded."""
 MAX_BATCH = 6
 """Answers without a notebook that share a worker: its start takes as long as a small suite."""
 RESET = "%reset -f"
@@ -44,6 +48,10 @@ class Graded:
     mended: Mended | None = field(default=None, repr=False)
     examined: Examined | None = field(default=None, repr=False)
     undecided: bool = False
+
+
+Submitted = tuple[Path | Notebook, str | None]
+"""A notebook, or its file, and which assignment it answers: recognised from the notebook when None."""
 
 
 class AloneAnswer(NamedTuple):
@@ -70,24 +78,43 @@ class Grader:
         required: the weakest confinement that is accepted.
         workers: how many submissions are examined at a time.
         follow: whether a notebook may be a link; see `read_notebook`.
+        assignments: what it will grade, which is what its suites are rehearsed for; all of the course by default.
+
+    It begins to warm up at once. A ``with`` statement waits until it can grade.
 
     Raises:
-        ConfinementUnavailable: this machine can't confine student code as required.
-        CourseError, GraderFault: the hidden suites can't be used, or the examiner did not start.
+        CourseError: an exercise has no hidden suite.
     """
 
-    def __init__(self, course: Course, required: Tier, workers: int = 1, follow: bool = True) -> None:
-        self._course, self._follow = course, follow
+    def __init__(
+        self,
+        course: Course,
+        required: Tier,
+        workers: int = 1,
+        follow: bool = True,
+        assignments: Sequence[str] = (),
+    ) -> None:
+        self._course, self._follow, self._workers = course, follow, workers
         tiers = TIERS[: TIERS.index(required) + 1]
         _expect_suites(course)
         log = course.root / STATE_FOLDER / "examiner.log"
-        self._examiner = Examiner(course.root / "tests" / "hidden", tiers, log)
+        with_suites = [name for name in assignments if course.suites(name)]
+        self._examiner = Examiner(course.root / "tests" / "hidden", tiers, log, with_suites)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="grader")
         self._lanes = threading.local()
         self._open: list[Lane] = []
         self._opening = threading.Lock()
         self._hashes: dict[str, str] = {}
         self._closed = False
+
+    def wait(self) -> None:
+        """Return when it is warm.
+
+        Raises:
+            ConfinementUnavailable: this machine can't confine student code as required.
+            CourseError, GraderFault: the hidden suites can't be used, or the examiner did not start.
+        """
+        self._examiner.wait()
 
     @property
     def points(self) -> dict[str, dict[str, float]]:
@@ -128,9 +155,19 @@ class Grader:
             return Graded(replace(report, repairs=mended.repairs), mended, examined, undecided=True)
         return Graded(report, mended, examined)
 
-    def grade_many(self, submissions: Sequence[Path | Notebook], assignment: str | None, seed: int) -> Iterator[Graded]:
-        """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`."""
-        yield from self._pool.map(lambda submission: self.grade(submission, assignment, seed), submissions)
+    def grade_many(self, submissions: Iterable[Submitted], seed: int) -> Iterator[Graded]:
+        """Grade many notebooks in parallel, as `grade` does; the results come in the order of `submissions`.
+
+        Only so many are begun before their turn that one which takes its whole time keeps no lane waiting: a class of
+        any size takes the same memory.
+        """
+        waiting, begun = iter(submissions), deque[Future[Graded]]()
+        while True:
+            for submission, assignment in itertools.islice(waiting, AHEAD * self._workers - len(begun)):
+                begun.append(self._pool.submit(self.grade, submission, assignment, seed))
+            if not begun:
+                return
+            yield begun.popleft().result()
 
     def examine(self, answers: Sequence[AloneAnswer | KnownMistake], seed: int) -> Iterator[ExerciseReport]:
         """Examine answers without notebooks around them, in parallel; the reports come in the order of `answers`.
@@ -169,6 +206,11 @@ class Grader:
         self._examiner.close()
 
     def __enter__(self) -> Grader:
+        try:
+            self.wait()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -170,7 +170,7 @@ def _prove_notebooks(course: Course, grader: Grader, seed: int, proofs: Mapping[
     """Each solved notebook earns everything, the released one nothing, and the points are those of the suites."""
     sources = [read_notebook(course.source_notebook(name)) for name in proofs]
     releases = [read_notebook(course.release_notebook(name)) for name in proofs]
-    graded = list(grader.grade_many([*sources, *releases], None, seed))
+    graded = list(grader.grade_many([(notebook, None) for notebook in (*sources, *releases)], seed))
     for (name, proof), source, solved, stub in zip(
         proofs.items(), sources, graded[: len(proofs)], graded[len(proofs) :], strict=True
     ):

@@ -32,9 +32,9 @@ def main() -> int:
     started = time.perf_counter()
     with Grader(course, "B", options.workers) as grader:
         print(f"start of examiner and zygote   {time.perf_counter() - started:8.2f} s")
-        warm = list(grader.grade_many([notebook] * options.workers, "attention", SEED))
+        warm = list(grader.grade_many([(notebook, "attention")] * options.workers, SEED))
         started = time.perf_counter()
-        graded = list(grader.grade_many([notebook] * options.count, "attention", SEED))
+        graded = list(grader.grade_many([(notebook, "attention")] * options.count, SEED))
         wall = time.perf_counter() - started
     if not all(one.report.complete for one in [*warm, *graded]):
         print("a submission did not earn full marks; the figures would mean nothing", file=sys.stderr)

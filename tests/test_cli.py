@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,24 +71,24 @@ class StandIn:
     home: Path
     raises: BaseException | None = None
 
-    def __init__(self, course: Course, required: str, workers: int = 1, follow: bool = True) -> None:
-        self.opened.append((required, workers))
+    def __init__(self, course: Course, required: str, workers: int = 1, **_: object) -> None:
+        self.asked = (required, workers)
         self.course = course
 
-    def __enter__(self) -> StandIn:
+    def wait(self) -> None:
+        self.opened.append(self.asked)
         if self.raises:
             raise self.raises
-        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def close(self) -> None: ...
 
     def grade(self, path: Path, assignment: str | None, seed: int) -> Graded:
         return Graded(graded(path, assignment, seed))
 
-    def grade_many(self, paths: Sequence[Path], assignment: str, seed: int) -> Iterator[Graded]:
-        mended = mend(released_notebook(self.course, assignment), self.course, assignment)
-        suite = suite_hash(self.course, assignment)
-        for path in paths:
+    def grade_many(self, submissions: Iterable[tuple[Path, str]], seed: int) -> Iterator[Graded]:
+        for path, assignment in submissions:
+            mended = mend(released_notebook(self.course, assignment), self.course, assignment)
+            suite = suite_hash(self.course, assignment)
             report = msgspec.structs.replace(graded(path, assignment, seed), suite_hash=suite)
             yield Graded(report, None if report.status == "unusable" else mended)
 

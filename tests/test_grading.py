@@ -564,7 +564,7 @@ def test_a_class_is_graded_in_order_by_two_workers(grader: Grader) -> None:
         Path("nowhere.ipynb"),
         course().source_notebook("attention"),
     ]
-    reports = [graded.report for graded in grader.grade_many(class_, "attention", SEED)]
+    reports = [graded.report for graded in grader.grade_many([(one, "attention") for one in class_], SEED)]
     assert [(report.status, report.score) for report in reports] == [
         ("graded", 0), ("graded", 4), ("unusable", None), ("graded", 20),
     ]  # fmt: skip

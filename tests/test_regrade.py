@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,12 @@ class ByText:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def grade_many(self, paths: Sequence[Path], assignment: str, seed: int) -> Iterator[Graded]:
-        for path in paths:
+    def wait(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def grade_many(self, submissions: Iterable[tuple[Path, str]], seed: int) -> Iterator[Graded]:
+        for path, assignment in submissions:
             self.examined.append(path.parents[1].name)
             yield self._grade(path, assignment, seed)
 

@@ -1,10 +1,15 @@
-"""The examiner's process: ``python -m autograder.examiner <control fd> <folder of hidden suites> <tiers>``."""
+"""The examiner's process.
+
+``python -m autograder.examiner <control fd> <folder of hidden suites> <tiers> [<assignment> ...]``, all assignments
+where none is named.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -20,12 +25,12 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
+def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assignments: Sequence[str]) -> None:
     """Prepare everything once, then serve until the door closes `control`."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.dont_write_bytecode = True
     try:
-        _serve(control, hidden, tiers)
+        _serve(control, hidden, tiers, assignments)
     except AutograderError as error:
         frames.send(control, {"refused": str(error), "exit_code": error.exit_code})
     except Exception as error:
@@ -36,7 +41,7 @@ def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
         raise
 
 
-def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> None:
+def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assignments: Sequence[str]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from autograder.examiner.zygotes import Zygote
@@ -60,7 +65,8 @@ def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> Non
         torch.set_num_threads(1)
         plugin = SuitePlugin(serve)
         try:
-            code = pytest.main([*OPTIONS, f"--rootdir={hidden}", str(hidden)], plugins=[plugin])
+            folders = [str(hidden / name) for name in assignments] or [str(hidden)]
+            code = pytest.main([*OPTIONS, f"--rootdir={hidden}", *folders], plugins=[plugin])
         finally:
             if starting.exception() is None:
                 starting.result().close()
@@ -71,5 +77,5 @@ def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...]) -> Non
 
 
 if __name__ == "__main__":
-    descriptor, folder, wanted = sys.argv[1:]
-    main(socket.socket(fileno=int(descriptor)), Path(folder), cast("tuple[Tier, ...]", tuple(wanted)))
+    descriptor, folder, wanted, *names = sys.argv[1:]
+    main(socket.socket(fileno=int(descriptor)), Path(folder), cast("tuple[Tier, ...]", tuple(wanted)), names)

@@ -42,20 +42,18 @@ class LaneLost(GraderFault):
 
 
 class Examiner:
-    """A running examiner.
+    """An examiner, which begins to warm up at once; `wait` until it is ready.
 
     Args:
         hidden: the folder of all hidden suites.
         tiers: acceptable confinement, best first.
         log: where tracebacks of the examiner's own faults are kept.
-
-    Raises:
-        ConfinementUnavailable: student code can't be confined as required.
-        CourseError: a hidden suite can't be used.
-        GraderFault: the examiner did not start.
+        assignments: which suites to load; all of them by default.
     """
 
-    def __init__(self, hidden: Path, tiers: Sequence[Tier], log: Path | None = None) -> None:
+    def __init__(
+        self, hidden: Path, tiers: Sequence[Tier], log: Path | None = None, assignments: Sequence[str] = ()
+    ) -> None:
         self._control, theirs = socket.socketpair()
         package = Path(__file__).parents[2]
         with theirs, _opened(log) as complaints:
@@ -68,6 +66,7 @@ class Examiner:
                     str(theirs.fileno()),
                     str(hidden),
                     "".join(tiers),
+                    *assignments,
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -78,15 +77,22 @@ class Examiner:
             )
         self._ready = False
         self.points: dict[str, dict[str, float]] = {}
-        """What each exercise is worth, by assignment, as its checks declare it."""
-        try:
+        """What each exercise is worth, by assignment, as its checks declare it; known when it is ready."""
+
+    def wait(self) -> None:
+        """Return when it can examine.
+
+        Raises:
+            ConfinementUnavailable: student code can't be confined as required.
+            CourseError: a hidden suite can't be used.
+            GraderFault: it did not start.
+        """
+        if not self._ready:
             self.points = self._hello()
-        except BaseException:
-            self.close()
-            raise
 
     def lane(self) -> Lane:
-        """A new connection; jobs in different lanes are examined at the same time."""
+        """A new connection; jobs in different lanes are examined at the same time. Raises as `wait` does."""
+        self.wait()
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -107,6 +113,11 @@ class Examiner:
             self._process.wait()
 
     def __enter__(self) -> Examiner:
+        try:
+            self.wait()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -65,7 +65,8 @@ def _current(root: Path) -> _Kept:
     kept = _kept.get(root)
     if kept is None or (kept.course, kept.hashes) != (course, hashes):
         _close(root)
-        kept = _kept[root] = _Kept(course, hashes, Grader(course, course.confinement.grade))
+        grader = Grader(course, course.confinement.grade)
+        kept = _kept[root] = _Kept(course, hashes, grader.__enter__())
     return kept
 
 

@@ -126,7 +126,7 @@ def test_the_examiner_imports_nothing_that_lies_about(
 def test_the_door_is_told_why_the_examiner_did_not_start(hidden: Path) -> None:
     (hidden / "parrot" / "correct_echo.py").unlink()
     with pytest.raises(CourseError, match=r"correct_echo\.py is missing"):
-        Examiner(hidden, "C").close()
+        Examiner(hidden, "C").__enter__()
 
 
 def test_a_fault_of_a_suite_is_ungraded_and_never_a_zero_and_does_not_end_the_loop(hidden: Path) -> None:

@@ -42,7 +42,7 @@ def bank_grader(ground: Ground) -> Iterator[Grader]:
         patch.setattr(grading, "TIERS", (TIER,) if TIER else ("A", "B"))
         patch.setenv("TMPDIR", str(ground.temporary))
         try:
-            grader = Grader(course, TIER or "B")
+            grader = Grader(course, TIER or "B").__enter__()
         except ConfinementUnavailable as reason:
             if TIER:  # it was asked for by name: that nothing ran must not look like success
                 pytest.fail(str(reason))
