@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import re
+import symtable
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import NamedTuple
 
+MAX_CODE = 1 << 20
+"""Characters of code in a notebook, or bytes as they cross the channel; with more it is no answer to an exercise."""
 MAX_PARSED = 64_000
 """Characters of a cell that is looked into: Python's parser takes minutes and gigabytes for absurd megabytes."""
 _NO_PYTHON = re.compile(r"(?:\w[\w, ]*=\s*)?[%!].*|\?.*|.*\?")
@@ -18,6 +23,17 @@ _NO_PYTHON = re.compile(r"(?:\w[\w, ]*=\s*)?[%!].*|\?.*|.*\?")
 # Python 3.11 counts the depth of all trees that it builds in one place: two threads that build at the same time can
 # each find the other's count, which is a SystemError.
 _PARSING = threading.Lock()
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]|\n")
+
+
+class _Parsed(NamedTuple):
+    """A text as Python reads it, without IPython's own lines, and its statements."""
+
+    text: str
+    body: list[ast.stmt]
+
+
+_TREES: ContextVar[dict[str, _Parsed | None] | None] = ContextVar("trees", default=None)
 
 
 class Definition(NamedTuple):
@@ -51,20 +67,74 @@ def is_python(source: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)  # a course's own cells come with every submission
 def _read(source: str) -> _Read:
-    # The trees themselves are not kept: they take a thousand times the room of their text.
+    # The trees themselves are not kept for long: they take a thousand times the room of their text.
     body = tree(source)
     defined = {name: defined for statement in body or () for name, defined in defined_by(statement)}
     return _Read(body is not None, MappingProxyType(defined))
 
 
+@contextlib.contextmanager
+def each_parsed_once() -> Iterator[None]:
+    """Within it a text is parsed once, however often its tree is asked for."""
+    token = _TREES.set({})
+    try:
+        yield
+    finally:
+        _TREES.reset(token)
+
+
 def tree(source: str) -> list[ast.stmt] | None:
     """The cell's statements, on their own lines; None where it is no Python, or too long to be looked into."""
+    parsed = _parsed(source)
+    return None if parsed is None else parsed.body
+
+
+def effort(source: str) -> int:
+    """How much there is to look into: its words and signs, which cost the same wherever they stand."""
+    return 0 if len(source) > MAX_PARSED else len(_WORD_OR_SIGN.findall(source))
+
+
+def free_names(source: str) -> frozenset[str]:
+    """The names that it reads and gives no value at its top level: what it takes from other cells."""
+    parsed = _parsed(source)
+    if parsed is None:
+        return frozenset()
+    try:
+        table = symtable.symtable(parsed.text, "<cell>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a tree can be made of it, and it can't be run
+        return frozenset(node.id for one in parsed.body for node in ast.walk(one) if isinstance(node, ast.Name))
+    given = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+    return frozenset(_read_from_outside(table) - given)
+
+
+def _read_from_outside(table: symtable.SymbolTable) -> set[str]:
+    """The module's names that a scope and those within it read."""
+    is_module = table.get_type() == "module"
+    names = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (is_module or one.is_global())}
+    return names.union(*map(_read_from_outside, table.get_children()))
+
+
+def _parsed(source: str) -> _Parsed | None:
+    trees = _TREES.get()
+    if trees is None:
+        return _parse(source)
+    if source not in trees:
+        trees[source] = _parse(source)
+    return trees[source]
+
+
+def _parse(source: str) -> _Parsed | None:
     if len(source) > MAX_PARSED:
         return None
-    for text in dict.fromkeys((source, _without_magics(source, ""), _without_magics(source, "pass"))):
+    tried = set()
+    for instead in (None, "", "pass"):
+        text = source if instead is None else _without_magics(source, instead)
+        if text in tried:
+            continue
+        tried.add(text)
         try:
             with _PARSING:
-                return ast.parse(text).body
+                return _Parsed(text, ast.parse(text).body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return None

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from autograder.definitions import Definition, definitions, is_python, seems_to_define
+from autograder.definitions import MAX_CODE, Definition, definitions, is_python, seems_to_define
 from autograder.messages import N_, Message, message
 from autograder.notebook import Cell
 
@@ -21,14 +21,12 @@ MARGIN = 0.15
 No two cells of a lesson are more alike than 0.55, and a lesson's cell is as a rule 0.7 to 0.95 like its earlier
 releases. Cells that open two lessons are up to 0.7 alike: where both are in one notebook, the margin decides.
 """
-MAX_AS_CODE = 1 << 20
-"""Characters of text cells in which answers are looked for."""
 MAX_LONGER = 4
 """How many times as long a text may be and still be compared: no longer one could be as much alike."""
+MAX_NAMED = 8
+"""How many cells are named that answer the same, beside the last one."""
 MAX_COMPARED = 20
 """How many texts are compared line by line for one cell: those that share most lines with it."""
-AS_CODE = ("markdown",)
-"""What a cell may have been turned into and still be an answer."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +92,15 @@ def match(cells: Sequence[Cell], released: Sequence[Cell], answers: Mapping[str,
 
 
 def with_code(cells: Iterable[Cell], names: Collection[str]) -> Iterator[Cell]:
-    """The cells that may hold answers, which have these names in code: code, and what was code by its look."""
-    room = MAX_AS_CODE
+    """The cells that may hold answers, which have these names in code: code, and what was code by its look.
+
+    That is a text or a raw cell: one key turns a cell into either, and neither takes the answer back.
+    """
+    room = MAX_CODE
     for cell in cells:
         if cell.kind == "code":
             yield cell
-        elif cell.kind in AS_CODE and (room := room - len(cell.source)) > 0:
+        elif (room := room - len(cell.source)) > 0:
             if any(seems_to_define(name, cell.source) for name in names):
                 yield cell
 
@@ -163,16 +164,13 @@ class _Matcher:
         given = [cell for cell in self.cells if name in self.given[cell.index] and role.kind == "code"]
         code = [cell for cell in given if cell.kind == "code"]
         own = [cell for cell in code if not self._is_locked(cell)]
-        for giving in (code, [cell for cell in given if cell.kind in AS_CODE]):
-            claims = [cell for cell in giving if cell in claiming]
-            if giving is code:
-                self._tell_which_counts(role, claims)
-            else:
-                self._expect_alike(role, claims or giving)
-            if found := _last(("grade_id", claims), ("id", [cell for cell in giving if cell in named])):
-                return found
-            if found := _last(("definition", own if giving is code else []), ("definition", giving)):
-                return found
+        if found := _chosen(code, claiming, named, own):
+            self._tell_which_counts(role, [cell for cell in code if cell is found[0] or not self._is_locked(cell)])
+            return found
+        texts = [cell for cell in given if cell.kind != "code"]
+        if found := _chosen(texts, claiming, named, texts):
+            self._expect_alike(role, _among(texts, claiming) or texts)
+            return found
         # Nobody gives it: what was tried, then what was left as it came.
         tried, left = self._attempts(role)
         by: Rule = "definition" if role.kind == "code" else "text"
@@ -200,9 +198,9 @@ class _Matcher:
         claiming = [cell for cell in self._claiming(role) if cell.index not in self.roles]
         alike = [cell for cell in free if self._is_as_released(cell, role)]
         if claiming:
-            return next((cell for cell in claiming if cell in alike), claiming[0]), "grade_id"
+            return next(iter(_among(claiming, alike)), claiming[0]), "grade_id"
         if named := [cell for cell in self._of_the_same_id(role) if cell.index not in self.roles]:
-            return next((cell for cell in named if cell in alike), named[0]), "id"
+            return next(iter(_among(named, alike)), named[0]), "id"
         if alike:
             return alike[0], "text"
         strange = [
@@ -233,10 +231,15 @@ class _Matcher:
         return self.stripped[cell.index] == role.source.strip()
 
     def _tell_which_counts(self, role: Cell, cells: Sequence[Cell]) -> None:
-        """Of several cells that claim an answer and differ the last one counts, as it does when they are run."""
-        if any(not _alike(cells[-1], cell) for cell in cells):
+        """Of several cells that give an answer and differ the last one counts, as it does when they are run."""
+        answer = self.names.get(role.grade_id or "", role.grade_id or "")
+        cells = [cell for cell in cells if not cell.source.lstrip().startswith("%%writefile")]
+        claims = [cell for cell in cells if cell.grade_id == role.grade_id]
+        differ = any(not _alike_in(cells[-1], cell, answer) for cell in cells)
+        if differ or any(not _alike(claims[-1], cell) for cell in claims):
             said = N_("cells {cells} all answer {name}; the last one counts, as it does when the notebook is run")
-            numbers = ", ".join(str(cell.index + 1) for cell in cells)
+            first = ", ".join(str(cell.index + 1) for cell in cells[:-1][:MAX_NAMED])
+            numbers = f"{first}, {'… ' if len(cells) > MAX_NAMED + 1 else ''}{cells[-1].index + 1}"
             self.told.append(message(said, cells=numbers, name=role.grade_id))
 
     def _expect_alike(self, role: Cell, cells: Sequence[Cell]) -> None:
@@ -302,6 +305,24 @@ def _lines(text: str) -> list[str]:
 def _last(*found: tuple[Rule, Sequence[Cell]]) -> tuple[Cell, Rule] | None:
     """The last cell of the first that are not empty."""
     return next(((cells[-1], rule) for rule, cells in found if cells), None)
+
+
+def _among(cells: Iterable[Cell], others: Iterable[Cell]) -> list[Cell]:
+    """Those of the cells that are among others too."""
+    places = {cell.index for cell in others}
+    return [cell for cell in cells if cell.index in places]
+
+
+def _chosen(
+    giving: Sequence[Cell], claiming: Sequence[Cell], named: Sequence[Cell], own: Sequence[Cell]
+) -> tuple[Cell, Rule] | None:
+    """The cell that stands for an answer, of those that give it."""
+    return _last(
+        ("grade_id", _among(giving, claiming)),
+        ("id", _among(giving, named)),
+        ("definition", own),
+        ("definition", giving),
+    )
 
 
 def _alike(one: Cell, other: Cell) -> bool:

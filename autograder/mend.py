@@ -10,13 +10,22 @@ import ast
 import dataclasses
 import functools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import stubs
 from autograder.course import Assignment, Course, Exercise
-from autograder.definitions import defined_by, definitions, is_python, seems_to_define, tree
+from autograder.definitions import (
+    MAX_CODE,
+    defined_by,
+    definitions,
+    each_parsed_once,
+    effort,
+    is_python,
+    seems_to_define,
+    tree,
+)
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.examiner.job import JobCell, JobExercise
 from autograder.matching import with_code
@@ -35,8 +44,8 @@ __all__ = [
 ]
 
 MAX_REPAIRS = 40
-MAX_CODE = 1 << 20
-"""Bytes of code, as they cross the channel; a notebook with more is no answer to an exercise."""
+MAX_EFFORT = 100_000
+"""Words and signs of code that are looked into; the longest notebook of a course and its answers has a tenth."""
 
 
 class Undecided(Exception):
@@ -70,6 +79,7 @@ class Mended:
         )
 
 
+@each_parsed_once()
 def recognise(notebook: Notebook, course: Course) -> str:
     """The assignment that a notebook answers, whatever the file is called.
 
@@ -89,12 +99,14 @@ def recognise(notebook: Notebook, course: Course) -> str:
     return best
 
 
+@each_parsed_once()
 def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     """Mend a submission of an assignment.
 
     Raises:
         UnusableNotebook: it holds more code than can be run, or none of the exercises.
-        Undecided: two answers contradict each other, and nobody but a person can say which of them counts.
+        Undecided: two answers contradict each other, and nobody but a person can say which of them counts; or it is
+            too much to look into.
         CourseError: the course's own notebook can't be read.
     """
     released = released_notebook(course, assignment)
@@ -102,6 +114,12 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
     if sum(len(json.dumps(source)) for source in code) > MAX_CODE:
         raise UnusableNotebook(f"{notebook.path} holds more than {MAX_CODE >> 20} MB of code.")
     exercises = course.assignment(assignment).exercises
+    if (found := _effort(notebook, _names_in(exercises))) > MAX_EFFORT:
+        said = N_(
+            "the notebook holds {found} words and signs of code, and no more than {most} are looked into; grade it by "
+            "hand, or ask for it without what is no answer"
+        )
+        raise Undecided(message(said, found=found, most=MAX_EFFORT), _as_it_came(notebook, released))
     if not _answered(notebook, exercises):
         raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(exercises)}.")
     restoration = Restoration(notebook, released, course.assignment(assignment))
@@ -127,10 +145,14 @@ def _bounded(repairs: Sequence[Message]) -> tuple[Message, ...]:
     return (*repairs[:MAX_REPAIRS], message(N_("and {count} more repairs"), count=len(repairs) - MAX_REPAIRS))
 
 
+@each_parsed_once()
 def restored(
     notebook: Notebook, released: Notebook, assignment: Assignment
 ) -> tuple[tuple[MendedCell, ...], tuple[Message, ...]]:
     """A notebook's cells with the course's own as they were released, and what had to be repaired for that."""
+    if _effort(notebook, _names_in(assignment.exercises)) > MAX_EFFORT:
+        as_it_came = _as_it_came(notebook, released)
+        return as_it_came.notebook, as_it_came.repairs
     restoration = Restoration(notebook, released, assignment)
     return tuple(restoration.cells), _bounded(restoration.repairs)
 
@@ -138,13 +160,34 @@ def restored(
 def _answered(notebook: Notebook, exercises: Collection[str]) -> set[str]:
     """Those of these exercises that a notebook might answer: by its ids, and by the names that its cells define."""
     named = {name for cell in notebook.cells for name in (cell.grade_id, cell.id) if name}
-    if sum(len(cell.source) for cell in notebook.cells if cell.kind == "code") > MAX_CODE:
-        return named.intersection(exercises)  # more than anybody writes, and trees of it take minutes
+    if _effort(notebook, exercises) > MAX_EFFORT:
+        return named.intersection(exercises)
     for cell in with_code(notebook.cells, exercises):
         named.update(definitions(cell.source))
         if cell.kind == "code" and not is_python(cell.source):
             named.update(name for name in exercises if seems_to_define(name, cell.source))
     return named.intersection(exercises)
+
+
+def _names_in(exercises: Mapping[str, Exercise]) -> set[str]:
+    """What exercises are called, and their answers in code."""
+    return {*exercises, *(exercise.answer for exercise in exercises.values())}
+
+
+def _effort(notebook: Notebook, names: Collection[str]) -> int:
+    """How much there is to look into for these names: the same on every machine, whatever it has seen before."""
+    return sum(effort(cell.source) for cell in with_code(notebook.cells, names))
+
+
+def _as_it_came(notebook: Notebook, released: Notebook) -> Mended:
+    """The course's cells, each in its place in the gradebook, and behind them all that came in, none of it run."""
+    course = [
+        MendedCell(-1 - place, cell.kind, cell.source, cell, True, attachments=cell.attachments)
+        for place, cell in enumerate(released.cells)
+        if cell.grade_id
+    ]
+    own = [MendedCell(cell.index, cell.kind, cell.source, attachments=cell.attachments) for cell in notebook.cells]
+    return Mended((*course, *own), (), notebook.repairs)
 
 
 def released_notebook(course: Course, assignment: str, name: str | None = None) -> Notebook:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+from autograder.definitions import MAX_CODE
 from autograder.messages import N_
 
 MAX_MARKS = 2_000
-MAX_CODE = 1 << 20
-"""Characters of a version that count; with more, it is not graded anyway (`autograder.mend`)."""
 MAX_COMPARED = 300
 """Cells of each version that are compared one by one."""
 _WORD = re.compile(r"\w+")
@@ -157,7 +156,7 @@ def _own_cells(document: dict[str, Any]) -> list[_Own] | None:
         nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
         nbgrader = nbgrader if isinstance(nbgrader, dict) else {}
         solution = nbgrader.get("solution") is True
-        text = _text(cell.get("source"))
+        text = text_of(cell.get("source"))
         if text.strip() and (solution or cell.get("cell_type") == "code"):
             grade_id = str(nbgrader.get("grade_id") or "") if solution else ""
             found.append(_Own(place, _stripped(text), grade_id, solution and _is_untouched(cell, nbgrader, text)))
@@ -175,6 +174,7 @@ def _stripped(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _text(source: Any) -> str:
+def text_of(source: Any) -> str:
+    """A cell's text, which is one string or a list of lines; what is no text is left out."""
     lines = source if isinstance(source, list) else [source]
     return "".join(line for line in lines if isinstance(line, str))

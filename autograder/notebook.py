@@ -260,13 +260,13 @@ def _cell(path: Path, index: int, cell: Any) -> Cell:
 
 
 def _source(path: Path, index: int, source: Any) -> str:
-    """A cell's text, which is one string or a list of lines."""
+    """A cell's text, which is one string or a list of lines; they end as Python counts them, Macs' old ones too."""
     if source is None:
         return ""
     lines = source if isinstance(source, list) else [source]
     if not all(isinstance(line, str) for line in lines):
         raise UnusableNotebook(f"{path} is not a notebook: the source of its cell {index + 1} is not text.")
-    return _encodable("".join(lines)).replace("\r\n", "\n")
+    return _encodable("".join(lines)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _encodable(text: str) -> str:

@@ -5,14 +5,17 @@ Nothing is guessed: a text that can be read in two ways, which differ in the stu
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autograder.definitions import effort, tree
 from autograder.errors import UnusableNotebook
-from autograder.merging import Sides, as_one, conflict_line, sides_of
+from autograder.merging import Sides, as_one, conflict_line, sides_of, text_of
 from autograder.messages import N_, Message, message
 
 MAX_RESCUED = 50 * 2**20
@@ -23,6 +26,8 @@ MAX_SALVAGED = 10_000
 """Cells; a notebook of as many is not graded anyway."""
 MAX_OBJECTS = 200_000
 """Braces of a text in which keys that stand twice are looked for, which makes reading half as fast."""
+MAX_UNCERTAIN = 20_000
+"""Words and signs of the code in which characters can't be read; no honest notebook has as much of it."""
 MAX_JUMPS = 8
 """Damaged places in a notebook's cells behind which reading goes on."""
 MAX_TOLD = 3
@@ -361,17 +366,32 @@ def _told_twice(path: Path, twice: dict[str, None]) -> list[Message]:
 
 def _expect_known_code(path: Path, document: dict[str, Any]) -> None:
     """Refuse code with characters that could not be read, unless they stand in a comment."""
-    cells = document.get("cells")
-    for number, cell in enumerate(cells if isinstance(cells, list) else [], start=1):
+    room = MAX_UNCERTAIN
+    for number, cell in enumerate(_cells(document), start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
-        source = cell.get("source")
-        lines = source if isinstance(source, list) else str(source).split("\n")
-        if any(_UNKNOWN in line.partition("#")[0] for line in lines if isinstance(line, str)):
+        # That of format 4 or that of format 3, whichever the other parts of the file make it.
+        texts = [text for key in ("source", "input") if _UNKNOWN in (text := text_of(cell.get(key)))]
+        room -= sum(map(effort, texts))
+        if room < 0 or not all(map(_is_known, texts)):
             raise UnusableNotebook(
                 f"{path} is not in UTF-8, and the code of its cell {number} can't be read for certain; save it in "
                 "JupyterLab and hand it in again."
             )
+
+
+def _cells(document: dict[str, Any]) -> Iterator[Any]:
+    """The cells of a notebook of format 4, or of the sheets of one of format 3."""
+    sheets = document.get("worksheets")
+    for sheet in (document, *(sheets if isinstance(sheets, list) else ())):
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        yield from cells if isinstance(cells, list) else ()
+
+
+def _is_known(code: str) -> bool:
+    """Whether code means the same whatever stood in the place of what could not be read."""
+    one, other = (tree(code.replace(_UNKNOWN, instead)) for instead in "ab")
+    return one is not None and other is not None and list(map(ast.dump, one)) == list(map(ast.dump, other))
 
 
 def _after_blanks(text: str, place: int) -> int:

@@ -10,7 +10,7 @@ from autograder.definitions import defined_by, definitions, tree
 from autograder.matching import Matching, match
 from autograder.messages import N_, Message, message
 from autograder.notebook import TEST_PREFIX, Cell, Kind, Notebook
-from autograder.runnable import cleared, joined, more_than_released, without_strays
+from autograder.runnable import cleared, joined, kept_of_changed, without_strays
 
 ILLUSTRATION = "illustration"
 
@@ -20,7 +20,8 @@ class MendedCell:
     """A cell of a mended notebook.
 
     Attributes:
-        number: its place in the notebook that came in, from 0; negative for a cell that was added.
+        number: its place in the notebook that came in, from 0; negative for a cell that was added, or that the course
+            has in the place of one of which something was kept, which has the number then.
         role: the course's cell that it stands for, whose metadata counts; None for one of the student's own.
         as_released: nothing that it shows is the student's.
         runs: whether it is run in grading.
@@ -73,7 +74,8 @@ class Restoration:
         self.repairs += told
         self.matching: Matching = match(self._code, released.cells, self._names)
         self.repairs += self.matching.repairs(released.cells)
-        self.cells = [self._cell(*pair) for pair in zip(notebook.cells, self._code, strict=True)]
+        self._kept = self._kept_of_changed()
+        self.cells = [one for pair in zip(notebook.cells, self._code, strict=True) for one in self._cell(*pair)]
         self._add_missing()
         self._put_first_what_answers_need()
         self._silence_stubs()
@@ -90,14 +92,15 @@ class Restoration:
     def _tell(self, said: str, **args: Any) -> None:
         self.repairs.append(message(said, **args))
 
-    def _cell(self, cell: Cell, code: Cell) -> MendedCell:
-        """One of the cells that came in; `code` holds what there is to run of it."""
-        role, text = self.matching.roles.get(cell.index), cell.source.strip()
+    def _cell(self, cell: Cell, code: Cell) -> list[MendedCell]:
+        """One of the cells that came in, as one or two of the mended ones; `code` holds what there is to run of it."""
+        role = self.matching.roles.get(cell.index)
         if role is None:
-            return self._own(cell, code)
-        if not role.is_solution:
-            return self._of_the_course(cell, role)
-        as_released = (role.kind, role.source.strip()) == (cell.kind, text)
+            return [self._own(cell, code)]
+        return [self._answer(cell, code, role)] if role.is_solution else self._of_the_course(cell, role)
+
+    def _answer(self, cell: Cell, code: Cell, role: Cell) -> MendedCell:
+        as_released = not _differs(cell, role)
         kind: Kind = self._kind_of_answer(cell, role)
         attachments = role.attachments if as_released else cell.attachments
         other = None if code.source == cell.source else code.source
@@ -117,33 +120,37 @@ class Restoration:
         other = None if code.source == cell.source else code.source
         return MendedCell(cell.index, cell.kind, cell.source, None, same is not None, runs, attachments, other)
 
-    def _of_the_course(self, cell: Cell, role: Cell) -> MendedCell:
-        """The course's own cell in the place of one that came in."""
-        more = None
-        if (role.kind, role.source.strip()) != (cell.kind, cell.source.strip()):
-            self._tell(N_("put the course's own cell {cell} in place of one that differs from it"), cell=role.grade_id)
-            if role.kind == cell.kind == "code" and not role.is_grade:
-                more = self._with_more(cell, role)
-        runs = role.kind == "code" and bool(role.source.strip())
-        return MendedCell(cell.index, role.kind, role.source, role, True, runs, role.attachments, more)
+    def _of_the_course(self, cell: Cell, role: Cell) -> list[MendedCell]:
+        """The course's own cell in the place of one that came in, and what is kept of that as one of the student's.
 
-    def _with_more(self, cell: Cell, role: Cell) -> str | None:
-        """What is run for a changed cell of the course: its own text, and what the student's cells take from theirs."""
-        roles = self.matching.roles
-        others = [
-            one.source
-            for one in self._code
-            if one.kind == "code" and (one.index not in roles or roles[one.index].is_solution)
-        ]
-        more, names = more_than_released(cell.source, role.source, others)
-        if not names:
-            return None
-        self._tell(
-            N_("kept {names} of the changed cell {cell}, for other cells use it"),
-            names=", ".join(names),
-            cell=role.grade_id,
-        )
-        return f"{role.source}\n{more}"
+        It stands where it can be used: behind what the course gives, and before an exercise is examined.
+        """
+        runs = role.kind == "code" and bool(role.source.strip())
+        own = MendedCell(cell.index, role.kind, role.source, role, True, runs, role.attachments)
+        if not _differs(cell, role):
+            return [own]
+        self._tell(N_("put the course's own cell {cell} in place of one that differs from it"), cell=role.grade_id)
+        if cell.index not in self._kept:
+            return [own]
+        text, names = self._kept[cell.index]
+        said = N_("kept {names} of the changed cell {cell}, for other cells use it")
+        self._tell(said, names=", ".join(names), cell=role.grade_id)
+        own = replace(own, number=-1 - len(self._released) - cell.index)
+        kept = MendedCell(cell.index, "code", text, runs=True)
+        return [kept, own] if role.is_grade else [own, kept]
+
+    def _kept_of_changed(self) -> dict[int, tuple[str, list[str]]]:
+        """What is kept of the course's cells that were changed, and the names that other cells need of it."""
+        changed, own = {}, []
+        for cell in self._code:
+            role = self.matching.roles.get(cell.index)
+            if role is not None and not role.is_solution:
+                if role.kind == cell.kind == "code" and _differs(cell, role):
+                    changed[cell.index] = (cell.source, role.source)
+            elif (cell.kind, cell.source.strip()) not in self._texts:
+                is_answer = role is not None and role.grade_id in self.matching.given[cell.index]
+                own += [cell.source] if cell.kind == "code" or is_answer else []
+        return kept_of_changed(changed, own) if changed else {}
 
     def _kind_of_answer(self, cell: Cell, role: Cell) -> Kind:
         """Answers in code are code, answers in words are words, whatever their cell was turned into."""
@@ -198,8 +205,15 @@ class Restoration:
             exercises = [name for name in self._names if order.get(name, -1) > order[helper.grade_id or ""]]
             firsts = [min(places) for name in exercises if (places := self._needs(name)) and max(places) < place]
             if firsts:
-                self.cells.insert(min(firsts), self.cells.pop(place))
+                end = place + 2 if self._is_followed_by_kept(place) else place + 1
+                moved, self.cells[place:end] = self.cells[place:end], []
+                self.cells[min(firsts) : min(firsts)] = moved
                 self._tell(N_("moved the cell {cell} before the exercises that rely on it"), cell=helper.grade_id)
+
+    def _is_followed_by_kept(self, place: int) -> bool:
+        """Whether what was kept of a changed cell stands behind the course's own."""
+        pair = self.cells[place : place + 2]
+        return len(pair) == 2 and pair[1].role is None and pair[1].number in self._kept
 
     def _needs(self, name: str) -> list[int]:
         """The places of the cells with which an exercise is done: a value when it is given, a function when called."""
@@ -230,10 +244,15 @@ class Restoration:
     def _leave_strays_out(self) -> None:
         run = [Cell(cell.number, "code", cell.text, "") for cell in self.cells if cell.runs]
         answers = [cell for cell in run if self.matching.given.get(cell.index)]
-        others = [cell for cell in run if cell not in answers]
+        others = [cell for cell in run if not self.matching.given.get(cell.index)]
         own_modules = any("writefile" in cell.source for cell in others)
         changed, told = without_strays(answers, others, set(self._names.values()), own_modules)
         self.cells = [
             replace(cell, code=changed[cell.number]) if cell.number in changed else cell for cell in self.cells
         ]
         self.repairs += told
+
+
+def _differs(cell: Cell, role: Cell) -> bool:
+    """Whether a cell is not as the course released it."""
+    return (role.kind, role.source.strip()) != (cell.kind, cell.source.strip())

@@ -7,10 +7,11 @@ import functools
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import NamedTuple
 
-from autograder.definitions import definitions, is_python, seems_to_define, tree
+from autograder.definitions import definitions, free_names, is_python, seems_to_define, tree
 from autograder.messages import N_, Message, message
 from autograder.notebook import Cell
 
@@ -19,7 +20,7 @@ MAX_PIECES = 4
 ELSEWHERE = frozenset({"tkinter", "turtle", "turtledemo", "idlelib", "google"})
 """Modules that need a screen, or that one service has alone (``google.colab``), wherever Python itself finds them."""
 _EXTENSION = re.compile(r"%(?:re)?load_ext\s+([\w.]+)\s*$")
-_IMPORTED = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
+_IMPORTED = re.compile(r"^[ \t]*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 _INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200C, 0x200D, 0x2060]) | dict.fromkeys([0xA0, 0x202F], " ")
 """Characters that nobody sees, which web pages and converters leave; some are as wide as a space."""
 MAX_MODULES = 200
@@ -99,7 +100,7 @@ def _returns(statement: ast.stmt) -> bool:
 
 
 def without_strays(
-    answers: Sequence[Cell], others: Sequence[Cell], names: Collection[str], own_modules: bool
+    answers: Sequence[Cell], others: Sequence[Cell], names: Set[str], own_modules: bool
 ) -> tuple[dict[int, str], list[Message]]:
     """The texts of answers, by index, without the lines before or around them that can only fail here.
 
@@ -117,12 +118,12 @@ def without_strays(
     if not any(_may_fail(cell.source, own_modules) for cell in (*answers, *others)):
         return changed, told
     trees = {cell.index: tree(cell.source) or [] for cell in (*answers, *others)}
-    statements = [statement for body in trees.values() for statement in body]
+    statements = {statement: list(ast.walk(statement)) for body in trees.values() for statement in body}
     if len({module for statement in statements for module in _modules(statement)}) > MAX_MODULES:
         return changed, told
     absent = {name for statement in statements for name in _bound_to_nothing(statement, own_modules)}
     defined = {name for cell in (*answers, *others) for name in definitions(cell.source)}
-    absent |= {"input"} - defined - _stored(statements)
+    absent |= {"input"} - defined - set(_stored(node for nodes in statements.values() for node in nodes))
     strays = _unneeded(statements, names, absent, own_modules)
     for cell in answers:
         lines = cell.source.split("\n")
@@ -153,11 +154,13 @@ def _may_fail(source: str, own_modules: bool) -> bool:
     return any(_is_absent(module, own_modules) for module in set(_IMPORTED.findall(source)))
 
 
-def _stored(statements: Iterable[ast.stmt]) -> set[str]:
+def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The names that are given something, anywhere: those are no builtins."""
-    nodes = [node for statement in statements for node in ast.walk(statement)]
-    given = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return given | {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def _written_into(statement: ast.stmt) -> set[str]:
@@ -168,23 +171,27 @@ def _written_into(statement: ast.stmt) -> set[str]:
 
 
 def _unneeded(
-    statements: Iterable[ast.stmt], names: Collection[str], absent: Collection[str], own_modules: bool
+    statements: Mapping[ast.stmt, Sequence[ast.AST]], names: Set[str], absent: Collection[str], own_modules: bool
 ) -> set[ast.stmt]:
-    """The statements that can only fail, that no other one relies on, and that give none of these names."""
+    """The statements that can only fail, that no other one relies on, and that give none of these names.
+
+    Each comes with all that stands in it.
+    """
     strays: set[ast.stmt] = set()
     binding: dict[str, list[ast.stmt]] = {}
     relied_on = []
-    for statement in statements:
-        calls = isinstance(statement, ast.Expr | ast.Assign) and any(_calls(statement, absent))
-        gives = {*_binds(statement), *_written_into(statement)}
-        if (calls or _fails(statement, own_modules)) and gives.isdisjoint(names):
+    for statement, nodes in statements.items():
+        calls = isinstance(statement, ast.Expr | ast.Assign) and _calls(nodes, absent)
+        fails = calls or _fails(statement, own_modules)
+        bound = tuple(_binds(statement)) if fails else ()
+        if fails and names.isdisjoint([*bound, *_written_into(statement)]):
             strays.add(statement)
-            for name in _binds(statement):
+            for name in bound:
                 binding.setdefault(name, []).append(statement)
         else:
             relied_on.append(statement)
-    while relied_on:  # what these take from a stray makes it one of them
-        for name in _names(relied_on.pop()):
+    while relied_on and binding:  # what these take from a stray makes it one of them
+        for name in {node.id for node in statements[relied_on.pop()] if isinstance(node, ast.Name)}:
             for statement in binding.pop(name, ()):
                 strays.discard(statement)
                 relied_on.append(statement)
@@ -240,54 +247,101 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
         yield from (n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
-def _names(statement: ast.stmt) -> Iterator[str]:
-    yield from (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-
-
-def _calls(statement: ast.stmt, names: Collection[str]) -> Iterator[bool]:
-    """Whether its calls are of these names or of what belongs to them."""
-    for node in ast.walk(statement):
+def _calls(nodes: Iterable[ast.AST], names: Collection[str]) -> bool:
+    """Whether there is a call of these names or of what belongs to them."""
+    for node in nodes:
         if isinstance(node, ast.Call):
             function = node.func
             while isinstance(function, ast.Attribute):
                 function = function.value
-            yield isinstance(function, ast.Name) and function.id in names
+            if isinstance(function, ast.Name) and function.id in names:
+                return True
+    return False
 
 
 def _lines_of_their_own(body: Sequence[ast.stmt]) -> dict[ast.stmt, tuple[int, int]]:
     """The first line, and the one behind the last, from 0, of each statement that shares none with another."""
     places = {}
     for statement in body:
-        decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
+        decorators = getattr(statement, "decorator_list", [])
         start = min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1
         places[statement] = (start, statement.end_lineno or statement.lineno)
     held = Counter(line for start, end in places.values() for line in range(start, end))
     return {one: (start, end) for one, (start, end) in places.items() if all(held[at] == 1 for at in range(start, end))}
 
 
-def more_than_released(changed: str, released: str, others: Sequence[str]) -> tuple[str, list[str]]:
-    """What a changed cell of the course brings along and other cells use: imports and functions of the student's.
+def kept_of_changed(changed: Mapping[int, tuple[str, str]], own: Sequence[str]) -> dict[int, tuple[str, list[str]]]:
+    """What changed cells of the course hold of the student's and the student's other code needs.
+
+    That is functions, classes, imports and plain assignments, and what these need in turn, but for names that the
+    course's own cell gives.
 
     Args:
-        changed: the cell that came in.
-        released: the course's own, which is run.
-        others: the texts of the student's own cells.
+        changed: the text that came in and the course's own, by a number of the cell.
+        own: the texts of the student's cells, in order.
 
     Returns:
-        their text, and the names that it defines.
+        the text, and the names that it is kept for, by the cell's number; nothing for a cell of which nothing is kept.
     """
-    brought = {
-        name: place
-        for statement, place in _lines_of_their_own(tree(changed) or []).items()
-        if isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef)
-        for name in ([statement.name] if isinstance(statement, ast.FunctionDef) else _binds(statement))
-        if name not in definitions(released)
-    }
-    if not brought:
-        return "", []
-    defined = {name for text in others for name in definitions(text)}
-    used = {name for text in others for statement in tree(text) or () for name in _names(statement)}
-    names = [name for name in brought if name in used and name not in defined]
+    brought = [_Brought(number, *found) for number, texts in changed.items() for found in _brought(*texts)]
+    giving: dict[str, list[_Brought]] = {}
+    for one in brought:
+        for name in one.names:
+            giving.setdefault(name, []).append(one)
+    needed, wanted = _taken_from_elsewhere(own), set[str]()
+    kept: set[_Brought] = set()
+    while found := needed & giving.keys():
+        wanted |= found
+        new = {one for name in found for one in giving.pop(name)} - kept
+        kept |= new
+        needed = needed.union(*(free_names(one.text) for one in new))
+    result: dict[int, tuple[str, list[str]]] = {}
+    for one in brought:
+        if one in kept:
+            text, names = result.get(one.number, ("", []))
+            more = [name for name in one.names if name in wanted and name not in names]
+            result[one.number] = (f"{text}\n{one.text}".lstrip("\n"), names + more)
+    return result
+
+
+class _Brought(NamedTuple):
+    """A statement of a student's in a cell of the course: its cell, its place there, its lines, what it gives."""
+
+    number: int
+    place: int
+    text: str
+    names: tuple[str, ...]
+
+
+def _brought(changed: str, released: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     lines = changed.split("\n")
-    kept = ["\n".join(lines[start:end]) for start, end in dict.fromkeys(brought[name] for name in names)]
-    return "\n".join(kept), names
+    of_the_course = {name for statement in tree(released) or () for name in _given_by(statement)}
+    for statement, (start, end) in _lines_of_their_own(tree(changed) or []).items():
+        names = tuple(dict.fromkeys(_given_by(statement)))
+        new = tuple(name for name in names if name not in of_the_course)
+        # An import may well repeat one of the course's: that gives nothing else.
+        if new and (new == names or isinstance(statement, ast.Import | ast.ImportFrom)):
+            yield start, "\n".join(lines[start:end]), new
+
+
+def _given_by(statement: ast.stmt) -> Iterator[str]:
+    """The names that a definition, an import or a plain assignment gives; none of what is something else."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from _binds(statement)
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        named = [one for target in targets for one in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        if all(isinstance(one, ast.Name) for one in named):
+            yield from (one.id for one in named if isinstance(one, ast.Name))
+
+
+def _taken_from_elsewhere(cells: Sequence[str]) -> set[str]:
+    """The names that these cells, run in order, take from others."""
+    taken: set[str] = set()
+    given: set[str] = set()
+    for text in cells:
+        taken |= free_names(text) - given
+        given |= {name for statement in tree(text) or () for name in _given_by(statement)}
+    return taken

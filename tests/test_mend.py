@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autograder.definitions import definitions, tree
+from autograder import definitions as definitions_module
+from autograder.course import HASHED_MODULES
+from autograder.definitions import MAX_CODE, definitions, tree
 from autograder.errors import UnusableNotebook
 from autograder.matching import most_alike
-from autograder.mend import MAX_CODE, Mended, Undecided, mend, recognise
+from autograder.mend import MAX_REPAIRS, Mended, Undecided, mend, recognise, released_notebook, restored
 from autograder.notebook import Cell, Kind, Notebook, read_notebook
 from tests.engine import ATTENTION, GOOD, PROJECTION, ROOT, answered, course, release, with_cell
 
@@ -193,7 +197,15 @@ HOSTILE: dict[str, list[tuple[Kind, str]]] = {
         ("code", "\n".join(f"import m{cell}_{n}" for n in range(3_000)) + "\nproject_qkv = 1") for cell in range(9)
     ],
     "chain": [("code", "from tkinter import a\n" + "\n".join(f"b{n} = a.f(b{n + 1})" for n in range(1_500)))] * 5,
-    "texts-of-code": [("markdown", "def project_qkv(x):\n    return (" + "1 + " * 15_000 + "1)")] * 1_000,
+    "texts-of-code": [("markdown", "def project_qkv(x):\n    return (" + "1 + " * 15_000 + "1)")] * 3,
+    "blank-lines": [("code", "project_qkv = 1\n" + "\n" * 40_000)] * 2,
+    "calls": [("code", "project_qkv = 1\n" + "input();" * 5_000)] * 4,
+    "open-brackets": [("code", "project_qkv = 1\n" + ("f(" * 95 + "1" + ")" * 94 + "\n") * 80)] * 4,
+    "claims": [("code", f"def project_qkv(x):\n    return [{'x, ' * number}]") for number in range(200)],
+}
+TOO_MUCH: dict[str, list[tuple[Kind, str]]] = {
+    "code": [("code", f"x = [{'a(), ' * 10_000}]")] * 5,
+    "texts": [("markdown", "def project_qkv(x):\n    return (" + "1 + " * 15_000 + "1)")] * 1_000,
 }
 
 
@@ -205,6 +217,58 @@ def test_whatever_a_notebook_holds_it_is_mended_in_seconds(cells: list[tuple[Kin
     started = time.process_time()
     assert len(mended(notebook).repairs) < 30
     assert time.process_time() - started < 10
+
+
+def test_each_text_is_parsed_once_and_all_of_them_are_no_more_than_is_looked_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: Counter[str] = Counter()
+    parse = ast.parse
+
+    def counting(text: str) -> ast.Module:
+        parsed[text] += 1
+        return parse(text)
+
+    own = [
+        f"import m{number}_\nfrom tkinter import Y\nb{number} = input()\nproject_qkv = b{number}"
+        for number in range(99)
+    ]
+    notebook = answered(project_qkv=PROJECTION, setup="NEG = 1\n" + text_of("setup"))
+    for place, source in enumerate([*own, "def project_qkv(x):", "    (", "NEG"]):
+        notebook = with_cell(notebook, place + 3, source)
+    with monkeypatch.context() as patch:
+        patch.setattr(ast, "parse", counting)
+        forget_what_was_read()
+        told = repairs(notebook)
+    assert len(told) == MAX_REPAIRS + 1
+    assert set(own) <= parsed.keys()
+    assert set(parsed.values()) == {1}
+
+
+@pytest.mark.parametrize("cells", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_what_is_too_much_to_look_into_is_not_looked_into_and_a_person_decides(
+    cells: list[tuple[Kind, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = next(cell for cell in answered(project_qkv=PROJECTION).cells if cell.grade_id == "project_qkv")
+    extra = [Cell(100 + place, kind, source, "") for place, (kind, source) in enumerate(cells)]
+    notebook = replace(release(), cells=(answer, *extra))
+    released = release().cells
+    forget_what_was_read()
+    said = "words and signs of code, and no more than 100000 are looked into"
+    with monkeypatch.context() as patch, pytest.raises(Undecided, match=said) as caught:
+        patch.setattr(ast, "parse", None)
+        mended(notebook)
+    held = caught.value.mended.notebook
+    assert [cell.role.grade_id for cell in held if cell.role] == [cell.grade_id for cell in released if cell.grade_id]
+    assert PROJECTION in [cell.source for cell in held]
+    own = released_notebook(course(), "attention")
+    assert restored(notebook, own, course().assignment("attention")) == (held, ())
+    assert not any(cell.runs for cell in held)
+
+
+def forget_what_was_read() -> None:
+    """Texts that earlier tests have had mended."""
+    definitions_module._read.cache_clear()
 
 
 def test_of_two_answers_that_claim_the_same_exercise_the_last_one_counts_and_that_is_told() -> None:
@@ -244,8 +308,51 @@ def test_an_answer_beside_another_has_its_place_in_the_gradebook_and_is_told_fro
 def test_what_a_changed_cell_of_the_course_had_more_is_kept_only_where_other_cells_use_it() -> None:
     more = "import numpy as np, os\nfrom os import sep\nimport shutil; shutil.rmtree('/')\nx = 1\n"
     notebook = answered(setup=more + text_of("setup"), project_qkv="import os\n" + PROJECTION + "np, shutil, x\n")
-    assert mended(notebook).cells[0].source == text_of("setup") + "\nimport numpy as np, os"
-    assert repairs(notebook)[1] == "kept np of the changed cell setup, for other cells use it"
+    own, kept, *_ = mended(notebook).notebook[1:]
+    assert (own.role is not None, own.source) == (True, text_of("setup"))
+    assert (kept.role, kept.source, kept.runs) == (None, "import numpy as np, os\nx = 1", True)
+    assert not kept.as_released  # pages show it
+    assert repairs(notebook)[1] == "kept np, x of the changed cell setup, for other cells use it"
+    assert len({cell.number for cell in mended(notebook).notebook}) == len(mended(notebook).notebook)
+
+
+def test_what_the_course_s_own_cell_gives_is_not_kept_of_a_changed_one() -> None:
+    setup = "import math, sys\ntorch = 5\nimport torch\n" + text_of("setup")
+    notebook = answered(setup=setup, project_qkv=PROJECTION + "torch, math, sys\n")
+    [kept] = [cell.source for cell in mended(notebook).notebook if cell.source.startswith("import math")]
+    assert kept == "import math, sys"
+    assert repairs(notebook)[1].startswith("kept sys of the changed cell setup")
+
+
+def test_of_many_answers_to_one_exercise_some_are_named() -> None:
+    notebook = answered(project_qkv=PROJECTION)
+    for place in range(12, 32):
+        notebook = with_cell(notebook, place, f"def project_qkv(x):\n    return {place}")
+    [told] = repairs(notebook)
+    assert told.startswith(
+        "cells 10, 1013, 1014, 1015, 1016, 1017, 1018, 1019, … 1032 all answer project_qkv; the last"
+    )
+
+
+def test_two_raw_cells_that_answer_differently_are_for_a_person_to_decide() -> None:
+    notebook = without(release(), "project_qkv")
+    raw = [Cell(200 + place, "raw", PROJECTION.replace("x @ W_q", f"{place}"), "") for place in range(2)]
+    with pytest.raises(Undecided, match="cells 201 and 202 both stand for the answer to project_qkv"):
+        mended(replace(notebook, cells=(*notebook.cells, *raw)))
+
+
+def test_the_hash_of_a_suite_covers_every_module_that_mending_imports() -> None:
+    package, found, new = ROOT / "autograder", set[str](), {"mend"}
+    while new:
+        found |= new
+        trees = [ast.parse((package / f"{name}.py").read_text(encoding="utf-8")) for name in new]
+        imports = [node for one in trees for node in ast.walk(one) if isinstance(node, ast.ImportFrom)]
+        named = [(node.module or "", alias.name) for node in imports for alias in node.names]
+        modules = {name if module == "autograder" else module.removeprefix("autograder.") for module, name in named}
+        new = {module for module in modules if (package / f"{module}.py").is_file()} - found
+    words_and_settings = {"__init__", "_yaml", "course", "errors", "messages"}  # what they settle is hashed itself
+    assert found - words_and_settings <= {module.removesuffix(".py") for module in HASHED_MODULES}
+    assert {"rescue", "merging", "restoration", "stubs"} <= found
 
 
 def test_a_line_that_cannot_run_here_stays_where_an_answer_relies_on_it() -> None:

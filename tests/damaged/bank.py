@@ -29,7 +29,7 @@ class Case:
         hand_in: writes it.
         score: of the assignment; None where nobody can decide, so that it is ungraded and waits for a human.
         repairs: a piece of each sentence about a repair, in their order; there are as many, and no more.
-        says: a piece of the reason that is told, where it is ungraded or has lost marks.
+        says: a piece of the reason that is told; needed where it is ungraded or has lost marks.
     """
 
     id: str

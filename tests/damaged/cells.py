@@ -28,6 +28,7 @@ FOUND = f"the answer to {ATTENTION} was found in cell"
 NOT_RUN = f"was not run: it holds {ATTENTION} without the answer"
 WRONG = f"def {ATTENTION}(Q, K, V):\n    return V * 0, V * 0"
 ONLY_PROJECTION = 4.0
+WRONG_SHAPE = "the shape of your output is"
 
 
 def copied(cell: Document, id: str) -> Document:
@@ -262,6 +263,54 @@ def import_in_setup(document: Document) -> None:
     write(document, ATTENTION, text_of(document, ATTENTION).replace("math.sqrt", "np.sqrt"))
 
 
+HELPERS = """\
+from math import sqrt as root
+
+NEG = -1e9
+LARGE, SMALL = -NEG, 0
+UNUSED = 1
+
+
+class Scale:
+    by = staticmethod(root)
+
+
+def scores_of(Q, K):
+    return (Q @ K.transpose(-2, -1) / Scale.by(Q.shape[-1])).clamp(NEG, LARGE)
+"""
+WITH_HELPERS = f"def {ATTENTION}(Q, K, V):\n    w = scores_of(Q, K).softmax(-1)\n    return w @ V, w\n"
+KEPT = "kept root, NEG, LARGE, Scale, scores_of of the changed cell"
+
+
+def helpers_in(grade_id: str) -> Any:
+    """What the answer needs, typed into a cell of the course."""
+
+    def change(document: Document) -> None:
+        write(document, grade_id, text_of(document, grade_id) + "\n" + HELPERS)
+        write(document, ATTENTION, WITH_HELPERS)
+
+    return change
+
+
+def helpers_in_both(document: Document) -> None:
+    """One part in the course's first cell, the other in the cell of the tests, before them."""
+    first, second = HELPERS.split("class")
+    write(document, "setup", first + text_of(document, "setup"))
+    write(document, TEST, f"class{second}\n" + text_of(document, TEST))
+    write(document, ATTENTION, WITH_HELPERS)
+
+
+def played_with_the_tests(document: Document) -> None:
+    """Tries in the cell of the tests whose names the answer has for its own."""
+    tries = "Q = K = V = torch.ones(1, 2, 3)\nweights, _ = scaled_dot_product_attention(Q, K, V)\nprint(weights)\n"
+    write(document, TEST, tries + text_of(document, TEST))
+
+
+def reversed_with_helpers(document: Document) -> None:
+    helpers_in("setup")(document)
+    reverse(document)
+
+
 def all_in_one(document: Document) -> None:
     """The code of the whole notebook in one cell, and nothing else."""
     text = "\n\n\n".join("".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code")
@@ -282,7 +331,7 @@ CASES = (
     case("answer-copied", "the answer's cell was copied, metadata and all", copy_answer),
     case("stub-kept-below", "a copy of the stub was kept below the answer", keep_stub_below, NOT_RUN),
     case("two-answers-claim", "the answer's cell was copied, and the copy below is wrong: the last one counts",
-         keep_other_answer, f"all answer {ATTENTION}; the last one counts", score=ONLY_PROJECTION),
+         keep_other_answer, f"all answer {ATTENTION}; the last one counts", score=ONLY_PROJECTION, says=WRONG_SHAPE),
     case("corrected-in-a-copy", "the answer's cell was copied, and the mistake corrected in the copy below",
          correct_in_a_copy, f"all answer {ATTENTION}; the last one counts"),
     case("helper-split-off", "the answer's cell was cut between a helper and the function", split_off_helper, FOUND),
@@ -311,9 +360,13 @@ CASES = (
          lambda document: into_module(document, above=False), FOUND),
     case("module-instead", "the answer is imported from a module that another cell writes", instead_of_stub),
     case("later-is-right", "a wrong answer is defined again, rightly, in a later cell",
-         lambda document: later_one_is(text_of(document, ATTENTION), WRONG)(document)),
+         lambda document: later_one_is(text_of(document, ATTENTION), WRONG)(document),
+         f"cells 18, 32 all answer {ATTENTION}; the last one counts"),
     case("later-is-wrong", "a right answer is defined again, wrongly, in a later cell: the later one counts",
-         later_one_is(WRONG), score=ONLY_PROJECTION),
+         later_one_is(WRONG), f"cells 18, 32 all answer {ATTENTION}; the last one counts", score=ONLY_PROJECTION,
+         says=WRONG_SHAPE),
+    case("later-is-the-same", "a right answer is defined again, with another comment, in a later cell",
+         lambda document: later_one_is("# once more\n" + text_of(document, ATTENTION))(document)),
     case("test-deleted", "the tests' cell was deleted", delete(TEST), f"the cell {TEST} is missing"),
     case("all-of-the-course-s-deleted", "all cells of the course but the answers were deleted",
          delete("setup", "sentence", "test_project_qkv", TEST), "added the cell setup", "added the cell sentence",
@@ -323,10 +376,13 @@ CASES = (
     case("answer-deleted-draft-kept", "the answer's cell was deleted, and a draft of it stands elsewhere",
          delete_answer_but_for_a_draft, FOUND),
     case("answer-deleted", "the answer's cell was deleted, and nothing like it is left", delete(ATTENTION),
-         f"the cell {ATTENTION} is missing, and no other cell answers it", score=ONLY_PROJECTION),
+         f"the cell {ATTENTION} is missing, and no other cell answers it", score=ONLY_PROJECTION,
+         says=f"there is no function {ATTENTION}"),
     case("answer-to-text", "the answer's cell was turned into a text cell", answer_to_text, "is no code cell"),
     case("nameless-answer-to-text", "the same, and its metadata are gone", nameless_answer_to_text, FOUND,
          "is no code cell"),
+    case("answer-to-raw", "the answer's cell was turned into a raw cell",
+         lambda document: as_text(cell_of(document, ATTENTION), "raw"), "is no code cell"),
     case("old-answer-as-text", "an earlier try was kept as a text cell", old_answer_as_text),
     case("texts-to-code", "the course's texts were turned into code", texts_to_code,
          "was a text cell of the course", "was a text cell of the course"),
@@ -345,6 +401,16 @@ CASES = (
          lambda document: another_lesson(document, in_front=False)),
     case("import-in-setup", "the answer uses what was imported in the course's own first cell", import_in_setup,
          "own cell setup", "kept np of the changed cell setup"),
+    case("helpers-in-setup", "the answer uses helpers and constants that were typed into the course's own first cell",
+         helpers_in("setup"), "own cell setup", KEPT + " setup"),
+    case("helpers-in-test", "the same, typed into the cell of the tests", helpers_in(TEST), f"own cell {TEST}",
+         f"{KEPT} {TEST}"),
+    case("helpers-in-both", "the same, one part in each", helpers_in_both, "own cell setup",
+         "kept root, NEG, LARGE of the changed cell setup", f"own cell {TEST}", "kept Scale, scores_of of the changed"),
+    case("helpers-in-setup-reversed", "helpers in the course's own first cell, which stands last",
+         reversed_with_helpers, "own cell setup", KEPT, "moved the cell setup", "moved the cell sentence"),
+    case("tries-in-test", "tries in the cell of the tests, whose names the answer has for its own",
+         played_with_the_tests, f"own cell {TEST}"),
     case("all-in-one", "all code was pasted into one cell", all_in_one, "the answer to project_qkv was found", FOUND,
          "added the cell setup", "added the cell sentence", "the cell test_project_qkv is missing",
          f"the cell {TEST} is missing"),

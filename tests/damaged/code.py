@@ -109,6 +109,9 @@ CASES = (
          score=ONLY_PROJECTION, says="inconsistent use of tabs"),
     case("returns-in-cell", "the answer has lines that end as on an old Mac", lambda document: write(
         document, ATTENTION, text_of(document, ATTENTION).replace("\n", "\r"))),
+    case("returns-and-ide-imports", "the same, and an editor has put imports above", lambda document: write(
+        document, ATTENTION, f"{SCREEN}\n{text_of(document, ATTENTION)}".replace("\n", "\r")),
+        LEFT_OUT + "from tkinter import Y · from turtle import color"),
     case("pip-above", "the answer's cell installs a package first", above("!pip install einops\n%pip install d2l")),
     case("widget-above", "the answer's cell asks for widgets first", above("%matplotlib widget")),
     case("load-ext-above", "the answer's cell loads an extension first", above("%load_ext nosuch"),

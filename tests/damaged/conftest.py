@@ -13,7 +13,7 @@ from autograder.autograded import autograded
 from autograder.grading import Graded, Grader
 from autograder.report import GradeReport
 from autograder.submissions import submissions
-from tests.damaged.bank import Case
+from tests.damaged.bank import FULL, Case
 from tests.engine import SEED, course, release
 
 
@@ -31,6 +31,7 @@ def as_required(grader: Grader, tmp_path: Path) -> Callable[[Case], None]:
         report, said = graded.report, _reasons(graded.report)
         assert report.score == case.score, (said, report.public())
         assert (report.status == "graded") is (case.score is not None)
+        assert case.score == FULL or case.says, "whoever gets less is told why"
         assert case.says in said
         assert said or report.complete
         told = [repair.render() for repair in report.repairs]

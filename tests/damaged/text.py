@@ -102,9 +102,10 @@ def comma(old: str, new: str, count: int = 1) -> str:
     return text.replace(old, new, count)
 
 
-def in_format_3(folder: Path) -> None:
-    old = nbformat.convert(nbformat.reads(SOLVED, as_version=4), 3)
-    (folder / "attention.ipynb").write_text(nbformat.v3.writes_json(old), encoding="utf-8")
+def format_3(document: Document) -> str:
+    """As IPython 2 writes it."""
+    old = nbformat.convert(nbformat.reads(text_of(document), as_version=4), 3)
+    return text_of(json.loads(nbformat.v3.writes_json(old)))
 
 
 def in_format_4(minor: int) -> Change:
@@ -186,6 +187,16 @@ CASES = (
          "some characters of the file are not in UTF-8"),
     for_a_human("gbk-code", "saved in GBK, with Chinese names in the code", text_of(IN_CODE).encode("gbk", "replace"),
                 "is not in UTF-8, and the code of its cell 32 can't be read for certain"),
+    for_a_human("gbk-text-with-a-hash", "saved in GBK, with Chinese behind a # in a text of the code",
+                text_of(with_cell(cell("print('# 权重')"))).encode("gbk", "replace"),
+                "the code of its cell 32 can't be read for certain"),
+    for_a_human("gbk-long", "saved in GBK, with more code around Chinese comments than is looked into",
+                text_of(with_cell(cell("# 权重\n" + "print(1)\n" * 5_000))).encode("gbk", "replace"),
+                "the code of its cell 32 can't be read for certain"),
+    for_a_human("gbk-code-format-3", "the same in a notebook of format 3, with Chinese names in the code",
+                format_3(IN_CODE).encode("gbk"), "the code of its cell 32 can't be read for certain"),
+    case("gbk-comments-format-3", "the same, with Chinese in comments alone", format_3(CHINESE).encode("gbk"),
+         "some characters of the file are not in UTF-8", "converted the notebook from format 3"),
     # Merges
     case("conflict-in-outputs", "a merge conflict in outputs and counters",
          conflict(changed(shown("first")), changed(shown("the second"))), ABOUT_OUTPUTS),
@@ -262,7 +273,7 @@ CASES = (
     for_a_human("two-in-one-file", "two notebooks in one file, with different answers", SOLVED + text_of(OTHER),
                 DIFFER),
     # Formats and values
-    case("format-3", "saved by IPython 2", in_format_3, "converted the notebook from format 3"),
+    case("format-3", "saved by IPython 2", format_3(solved()), "converted the notebook from format 3"),
     *[case(f"format-4-{minor}", f"format 4.{minor}, without ids", edited(in_format_4(minor))) for minor in (0, 2, 4)],
     case("nan", "NaN and Infinity, which JSON does not know", edited(not_a_number)),
     case("huge-outputs", "50 MB of printed numbers", edited(much_printed)),

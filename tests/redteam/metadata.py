@@ -253,7 +253,7 @@ CASES = [
     lying("no-setup", "leaves out and empties the cells that the course itself put there",
           without("sentence"), saying("setup", "raise SystemExit"), answer=GOOD, score=16),
     lying("answer-in-a-raw-cell", "has its answer in a raw cell, its tests in markdown",
-          as_kind(ATTENTION, "raw"), as_kind(TEST, "markdown"), answer=GOOD, outcomes=("error", "skipped")),
+          as_kind(ATTENTION, "raw"), as_kind(TEST, "markdown"), answer=GOOD, score=16),
     lying("answer-as-illustration", "has its wrong answer taken for a picture, which is not run",
           tagged(ATTENTION, "illustration"), tagged(TEST, "illustration")),
     lying("another-assignment", "brings the cells of another assignment along, with their ids",
