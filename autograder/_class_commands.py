@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
+import itertools
 import os
-import shutil
-import stat
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,10 +27,14 @@ from autograder.errors import CourseError
 if TYPE_CHECKING:
     from nbgrader.apps.baseapp import NbGrader
 
+    from autograder.class_result import Result
+    from autograder.cluster import Cluster
     from autograder.course import Course
+    from autograder.feedback.pages import Asked
+    from autograder.feedback.place import Place
+    from autograder.grading import ClassGrader, Graded
     from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
-    from autograder.results import Result
     from autograder.submissions import Submission
 
 
@@ -46,12 +50,14 @@ def grade(options: argparse.Namespace) -> int:
             done = _grade(course, names, seed, options, clock, until_done)
         if not options.json:
             tell(done, clock, course, seed, options)
+        sys.stdout.flush()
+        done.told()
     return 3 if any(result.report.status == "ungraded" for result in done.results) else 0
 
 
 def _unchanged(course: Course, names: Sequence[str], seed: int, options: argparse.Namespace) -> Done | None:
     """What a run prints that finds all as the last one left it, without nbgrader; None where it does not."""
-    from autograder.ledger import setting_of
+    from autograder.setting import setting_of
     from autograder.unchanged import unchanged_class
 
     setting = setting_of(course, options.submissions, options.into)
@@ -80,13 +86,17 @@ def _grade(
     from autograder.grading import Grader
 
     # Its start takes seconds, in which nbgrader is imported.
-    grader = Grader(course, course.confinement.grade, options.workers, follow=False, assignments=names)
+    cluster = None if options.scheduler is None else _cluster(course, names, options)
+    grader: ClassGrader = cluster or Grader(
+        course, course.confinement.grade, options.workers, follow=False, assignments=names
+    )
     until_done.callback(grader.close)
     app = _nbgrader(course, options)
     from autograder.classroom import ClassRun
-    from autograder.ledger import keep_setting
+    from autograder.feedback.place import place_of
     from autograder.nbgrader.files import ClassFiles
     from autograder.nbgrader.gradebook import ClassGradebook
+    from autograder.setting import keep_setting
 
     files = ClassFiles(course, app)
     found = _submitted(files.submitted, files.excluded, names, options)
@@ -97,19 +107,36 @@ def _grade(
     _expect_writable(app)
     gradebook = until_done.enter_context(ClassGradebook(course, app))
     keep_setting(course, files.setting(gradebook.path), options.submissions, options.into)
+    place_of(course, options.into, files, gradebook.path)  # for the pages, which then need not ask nbgrader
 
     fresh = options.fresh
     runs = {name: ClassRun(course, gradebook, files, name, each, seed, fresh) for name, each in found.items()}
     new = [one for run in runs.values() for one in run.new]
     if new:
         wait_for(grader)
-        clock.ready()
+        clock.ready(cluster.how if cluster else f"{options.workers} at a time")
     # All assignments in one go: the last submission to one of them keeps no lane waiting.
     examined = grader.grade_many(new, seed)
+
+    def one_more(path: Path, assignment: str) -> Graded:
+        return next(grader.grade_many([(path, assignment)], seed))
+
     everyone: list[Result] = []
     for name, run in runs.items():
-        everyone += shown(course, name, run.results(examined), len(found[name]), options)
-    return Done(everyone, len(found), missed, gradebook.path, files.graded)
+        everyone += shown(course, name, run.results(examined, one_more), len(found[name]), options)
+
+    def told() -> None:
+        for run in runs.values():
+            run.told()
+
+    return Done(everyone, len(found), missed, gradebook.path, files.graded, told)
+
+
+def _cluster(course: Course, names: Sequence[str], options: argparse.Namespace) -> Cluster:
+    """The machines that grade in this one's place; only where they are asked for is Dask imported."""
+    from autograder.cluster import Cluster
+
+    return Cluster(course, options.scheduler, names)
 
 
 def _told_missed(
@@ -126,34 +153,48 @@ def feedback(options: argparse.Namespace) -> int:
     course = course_of(options)
     names = assignments_of(course, options)
     translations = translations_of(course, options)
-    written: list[Path] = []
-    with _existing(course, options) as (gradebook, files):
-        from autograder.feedback.pages import write_pages
+    place, pages = _pages(course, names, options)
+    from autograder.feedback.pages import written
 
-        known = {student for name in names for student, _ in files.notebooks(name)}
-        unknown = sorted(set(options.student) - known)
-        if unknown or not known:
-            whose = f" of {', '.join(unknown)}" if unknown else ""
-            raise CourseError(
-                f"there is no graded notebook{whose} in {near(files.graded)}; run `autograder grade` first."
-            )
-        for name in names:
-            count = sum(not options.student or student in options.student for student, _ in files.notebooks(name))
-            pages = write_pages(gradebook, files, course, name, options.student, translations)
-            for page in with_progress(pages, count, name):
-                _keep_proof(files.graded / page.parent.relative_to(files.feedback), page.parent)
-                written.append(page)
-    print(f"wrote {_counted(len(written), 'page')} to {near(files.feedback)}, such as {near(written[-1])}")
+    known = {page.student for page in pages}
+    unknown = sorted(set(options.student) - known)
+    if unknown or not known:
+        whose = f" of {', '.join(unknown)}" if unknown else ""
+        raise CourseError(
+            f"there is no graded notebook{whose} in {near(Path(place.graded))}; run `autograder grade` first."
+        )
+    done: list[Path | None] = []
+    with contextlib.closing(written(pages, translations, options.workers)) as results:
+        for name, count in collections.Counter(page.assignment for page in pages).items():
+            done += with_progress(itertools.islice(results, count), count, name)
+    targets = [target for target in done if target is not None]
+    if not targets:
+        raise CourseError(
+            f"no graded notebook in {near(Path(place.graded))} can be read; run `autograder grade` again."
+        )
+    print(f"wrote {_counted(len(targets), 'page')} to {near(Path(place.feedback))}, such as {near(targets[-1])}")
     return 0
 
 
-def _keep_proof(graded: Path, pages: Path) -> None:
-    """Put beside pages what ``nbgrader release_feedback`` needs to find whose they are, or take away an older one's."""
-    for name in ("timestamp.txt", "submission_secret.txt"):
-        kept, copy = graded / name, pages / name
-        copy.unlink(missing_ok=True)
-        if kept.exists() and stat.S_ISREG(kept.lstat().st_mode):
-            shutil.copyfile(kept, copy)
+def _pages(course: Course, names: Sequence[str], options: argparse.Namespace) -> tuple[Place, list[Asked]]:
+    """The pages to write, with their marks; nbgrader is asked the first time, or where the gradebook is no file."""
+    import sqlite3
+
+    from autograder.feedback.place import asked_in, known_place, place_of
+
+    place = known_place(course, options.into)
+    if place is not None:
+        with contextlib.suppress(sqlite3.Error):
+            return place, asked_in(place, course, names, options.student)
+    with _existing(course, options) as (gradebook, files):
+        from autograder.feedback.pages import asked
+
+        place = place_of(course, options.into, files, gradebook.path)
+        if place.database:
+            with contextlib.suppress(sqlite3.Error):
+                return place, asked_in(place, course, names, options.student)
+        found = (asked(course, name, files.graded, files.feedback, gradebook.marks, options.student) for name in names)
+        return place, [one for each in found for one in each]
 
 
 def export(options: argparse.Namespace) -> int:
@@ -165,7 +206,8 @@ def export(options: argparse.Namespace) -> int:
         from autograder.export import rows, to_csv, to_json, write
 
         doubts = doubts_of(files, named or list(course.assignments))
-        found = rows(gradebook.nbgrader, named, options.student, doubts)
+        with gradebook.told():
+            found = rows(gradebook.nbgrader, named, options.student, doubts)
     form = options.format or ("json" if options.to is not None and options.to.suffix == ".json" else "csv")
     text = to_json(found) if form == "json" else to_csv(found)
     if options.to is None:
@@ -206,7 +248,7 @@ def _existing(course: Course, options: argparse.Namespace) -> Iterator[tuple[Cla
     place = file_of(app.coursedir.db_url)
     if place is not None and not place.is_file():
         raise CourseError(f"there is no gradebook {near(place)}; run `autograder grade` first.")
-    with ClassGradebook(course, app) as gradebook:
+    with ClassGradebook(course, app, make=False) as gradebook:
         yield gradebook, ClassFiles(course, app)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autograder._options import console_for, near, print_json, translations_of, with_progress
+from autograder.settled import REOPENED
 
 if TYPE_CHECKING:
+    from autograder.class_result import Result
     from autograder.course import Course
-    from autograder.results import Result
 
 
 class Done(NamedTuple):
@@ -23,6 +24,7 @@ class Done(NamedTuple):
         results: of all assignments, and `assignments`, how many these are.
         missed: what was not handed in where it is looked for.
         gradebook, graded: where things lie.
+        told: to be called once people were told of all that.
     """
 
     results: Sequence[Result]
@@ -30,17 +32,18 @@ class Done(NamedTuple):
     missed: Sequence[str]
     gradebook: Path
     graded: Path
+    told: Callable[[], None] = lambda: None
 
 
 def tell(done: Done, clock: Clock, course: Course, seed: int, options: argparse.Namespace) -> None:
     """Print what came of the class, behind its tables."""
-    from autograder.results import changes
+    from autograder.changes import changes
 
     several = done.assignments > 1
     if several:
         _show_totals(done.results, course, options)
     said = [*_outcome(done.results, several), *done.missed, *changes(done.results, several)]
-    said.append(f"{clock.summary(done.results, options.workers)}; seed {seed}")
+    said.append(f"{clock.summary(done.results)}; seed {seed}")
     said.append(f"gradebook: {near(done.gradebook)}; graded notebooks: {near(done.graded)}")
     _show_lines(said)
 
@@ -75,8 +78,13 @@ def _marks(result: Result) -> dict[str, Any]:
     return {
         "unchanged": result.unchanged,
         "stored": result.stored,
-        "kept": result.kept,
+        "retained": result.retained,
+        "provisional": result.provisional,
         "waiting": list(result.waiting),
+        "reopened": dict(result.reopened),
+        "adjusted": result.adjusted,
+        "remarks": list(result.remarks),
+        "left_out": list(result.left_out),
         "change": None if change is None else {"from": change.before, "to": change.after, "why": list(change.why)},
     }
 
@@ -114,12 +122,18 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
         yield from (f"not looked at, {name}: {one}, beside {_file_of(result)}" for one in result.left_out)
     for name, result in zip(names, results, strict=True):
         if result.report.status != "graded":
-            kept = "; the earlier result of the same file was kept" if result.kept else ""
-            yield f"for a human, {name}: {_reason(result).rstrip('.')}{kept}"
+            stays = "; the earlier result of the same file was kept" if result.retained else ""
+            yield f"for a human, {name}: {_reason(result).rstrip('.')}{stays}"
         elif result.waiting:
-            yield f"for a human, {name}: {', '.join(result.waiting)}"
+            yield f"for a human, {name}: {', '.join(_waiting(result))}"
     for name, result in zip(names, results, strict=True):
         yield from (f"for a human, {name}: {doubt.render()}" for doubt in result.report.doubts)
+    doubtful = [name for name, result in zip(names, results, strict=True) if result.provisional]
+    if doubtful:
+        yield (
+            f"a time limit decided, {('; ' if several else ', ').join(doubtful)}: graded a second time by the next run "
+            "that has anything to grade, or with --fresh; the better result stays"
+        )
     adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
     if adjusted:
         listed = ("; " if several else ", ").join(adjusted)
@@ -128,6 +142,13 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
 
 def _file_of(result: Result) -> str:
     return Path(result.report.notebook).name
+
+
+def _waiting(result: Result) -> Iterator[str]:
+    """The exercises that wait for a human, and why those of them that one has marked."""
+    for name in result.waiting:
+        why = result.reopened.get(name)
+        yield f"{name} ({REOPENED[why]})" if why else name
 
 
 def _repaired(results: Sequence[Result]) -> dict[tuple[str | None, str], list[str]]:
@@ -153,12 +174,13 @@ class Clock:
 
     def __init__(self) -> None:
         self._started = self._ready = time.monotonic()
+        self._how = ""
 
-    def ready(self) -> None:
-        """The grader is warm."""
-        self._ready = time.monotonic()
+    def ready(self, how: str) -> None:
+        """The grader is warm; `how` many submissions it examines at a time, and where."""
+        self._ready, self._how = time.monotonic(), f", {how}"
 
-    def summary(self, results: Sequence[Result], workers: int) -> str:
+    def summary(self, results: Sequence[Result]) -> str:
         """One line about it."""
         examined = [result for result in results if not result.stored]
         if not examined:
@@ -174,6 +196,6 @@ class Clock:
         if failed:
             done += f", {failed} could not be"
             done += ","
-        done += f" in {took:.1f} s, {workers} at a time, after {warm:.1f} s of warming up"
+        done += f" in {took:.1f} s{self._how}, after {warm:.1f} s of warming up"
         stored = len(results) - len(examined)
         return f"{done}; {stored} of {len(results)} were graded before" if stored else done

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from autograder.course import Course, Tier
-    from autograder.grading import Grader
+    from autograder.grading import ClassGrader, Grader
 
 
 Item = TypeVar("Item")
@@ -33,7 +33,7 @@ def warm_grader(course: Course, required: Tier, workers: int = 1, assignments: S
         yield grader
 
 
-def wait_for(grader: Grader) -> None:
+def wait_for(grader: ClassGrader) -> None:
     """Wait until it is warm; on a terminal, stderr says what is waited for."""
     console = console_for(sys.stderr)
     if not console.is_terminal:

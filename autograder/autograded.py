@@ -12,13 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import nbformat
 from nbgrader.utils import compute_checksum, determine_grade
 
 from autograder.course import Course
+from autograder.feedback.kept import KEY, Kept, kept_in
 from autograder.feedback.table import check_table, fault_note
 from autograder.grading import Graded
 from autograder.mend import MendedCell, released_notebook, restored
@@ -26,21 +27,12 @@ from autograder.notebook import TEST_PREFIX, Cell, Notebook
 from autograder.report import ExerciseReport, GradeReport
 from autograder.sanitise import as_text, clean_markdown, clean_outputs
 
-KEY = "autograder"
 # Pages colour code and read outputs; what is beyond any answer would keep the instructor's browser and server busy.
 MAX_CELL_SOURCE = 20_000
 MAX_SOURCES = 500_000
 MAX_OUTPUTS = 10 << 20
 """Characters of one cell's text, of all texts, and of all outputs (as JSON), that a graded notebook shows."""
 OUTPUTS_LEFT_OUT = "the outputs of this cell are left out: this notebook has shown too much already"
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """What a graded notebook's metadata hold."""
-
-    schema: Literal[1]
-    report: GradeReport
-    submission: str = ""
 
 
 def autograded(
@@ -65,7 +57,7 @@ def autograded(
     report = msgspec.structs.replace(graded.report, notebook=name)
     outputs = graded.examined.outputs if graded.examined else {}
     notebook = _assembled(cells, released, _Shown(report, outputs, translations))
-    notebook.metadata[KEY] = msgspec.to_builtins(_Kept(1, report, submission))
+    notebook.metadata[KEY] = msgspec.to_builtins(Kept(1, report, submission))
     return notebook
 
 
@@ -82,19 +74,14 @@ def not_run(notebook: Notebook, course: Course, assignment: str) -> nbformat.Not
 
 def report_of(notebook: Mapping[str, Any]) -> GradeReport | None:
     """The report that a graded notebook holds; None in one that was graded without us, or by another version."""
-    kept = notebook.get("metadata", {}).get(KEY)
-    try:
-        return msgspec.convert(kept, _Kept).report
-    except msgspec.ValidationError:
-        return None
+    found = kept_in(notebook)
+    return None if found is None else found.report
 
 
 def submission_of(notebook: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of the file that a graded notebook was made from; empty where that is not known."""
-    try:
-        return msgspec.convert(notebook.get("metadata", {}).get(KEY), _Kept).submission
-    except msgspec.ValidationError:
-        return ""
+    found = kept_in(notebook)
+    return "" if found is None else found.submission
 
 
 def auto_score(cell: nbformat.NotebookNode, report: GradeReport | None) -> float | None:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import errno
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import nbformat
 
 from autograder.autograded import autograded, report_of, submission_of
+from autograder.changes import change_of
+from autograder.class_result import Result, standing
 from autograder.course import Course
-from autograder.errors import AutograderError, CourseError, UnusableNotebook
-from autograder.folders import Snapshot, snapshot
+from autograder.errors import AutograderError, CourseError
+from autograder.feedback.kept import KEY
+from autograder.fingerprints import frame_of, result_key, rules_of
+from autograder.folders import Snapshot, as_text, is_as, snapshot
 from autograder.grading import Graded
-from autograder.kept import result_key
-from autograder.ledger import Ledger, entry_of, frame_of, rules_of
-from autograder.mend import recognise
-from autograder.messages import N_, Message, message, translations
+from autograder.ledger import Ledger, entry_of
+from autograder.messages import N_, message, translations
 from autograder.nbgrader.files import ClassFiles, read_graded
 from autograder.nbgrader.gradebook import ClassGradebook
-from autograder.notebook import TEST_PREFIX, read_notebook
-from autograder.report import GradeReport, without_score
-from autograder.results import Result, change_of, standing
-from autograder.store import ResultStore
-from autograder.submissions import Submission, checkpoints_in, digest, notebooks_in, visible
+from autograder.notebook import TEST_PREFIX
+from autograder.remarks import left_out, remarks_on, why_unusable
+from autograder.report import without_score
+from autograder.settled import answers_in
+from autograder.store import ResultStore, provisional, second
+from autograder.submissions import Submission, digest
 
-MAX_NAMES = 3
-"""How many files of a folder without a notebook are told."""
+MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE})
+"""What keeps a file from being written whosever it is."""
+
+Examine = Callable[[Path, str], Graded]
 
 
 class _Asked(NamedTuple):
@@ -39,6 +44,8 @@ class _Asked(NamedTuple):
         digest: SHA-256 (hex) of its notebook, and `key` of its result in the store.
         stands: the files and the rows are as this run would leave them.
         stored: its result is in the store.
+        provisional: that is a result which may be another.
+        again: it is examined for that reason alone.
     """
 
     submission: Submission
@@ -46,11 +53,18 @@ class _Asked(NamedTuple):
     key: str
     stands: bool
     stored: bool
+    provisional: bool
+    again: bool = False
 
     @property
     def student(self) -> str:
         """Whose it is."""
         return self.submission.student
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has to be examined."""
+        return not self.stands and not self.stored
 
 
 def doubts_of(files: ClassFiles, assignments: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -99,7 +113,9 @@ class ClassRun:
         self._ledger = Ledger(course, assignment, files.graded, str(gradebook.path), frame)
         self._found = gradebook.rows(assignment)
         self._submitted = [self._asked(submission) for submission in submitted]
-        self.new = [(one.submission.path, assignment) for one in self._submitted if not one.stands and not one.stored]
+        if any(one.is_new for one in self._submitted):  # the examiner has to start anyway
+            self._submitted = [self._once_more(one) if one.provisional else one for one in self._submitted]
+        self.new = [(one.submission.path, assignment) for one in self._submitted if one.is_new]
         """What has to be examined."""
 
     def _asked(self, submission: Submission) -> _Asked:
@@ -108,61 +124,119 @@ class ClassRun:
         found, rows = digest(submission.path), self._found.get(submission.student)
         place = self._place(submission).parent
         key = result_key(self._course, found, self._assignment, self._rules.all, self._seed)
-        stands = not self._fresh and self._ledger.stands(submission, found, self._rules, rows, place)
-        stored = not self._fresh and not stands and self._store.get(key, submission.path) is not None
-        return _Asked(submission, found, key, stands, stored)
+        if self._fresh:
+            return _Asked(submission, found, key, stands=False, stored=False, provisional=False)
+        entry = self._ledger.entry(submission.student)
+        if entry is not None and self._ledger.stands(submission, found, self._rules, rows, place):
+            return _Asked(submission, found, key, stands=True, stored=False, provisional=entry.provisional)
+        stored = self._known(submission, found, key)
+        is_provisional = stored is not None and provisional(stored)
+        return _Asked(submission, found, key, stands=False, stored=stored is not None, provisional=is_provisional)
 
-    def results(self, examined: Iterator[Graded]) -> Iterator[Result]:
+    def _known(self, submission: Submission, found: str, key: str) -> Graded | None:
+        """What an earlier run has made of the same file, where that is known: from the store, or why it is unusable."""
+        if (stored := self._store.get(key, submission.path)) is not None:
+            return stored
+        entry = self._ledger.entry(submission.student)
+        if (
+            entry is not None
+            and entry.report.status == "unusable"
+            and (entry.submission, entry.rules, entry.name) == (found, self._rules, as_text(submission.name))
+            and is_as(submission.folder, entry.handed_in, read=True)
+        ):
+            return Graded(msgspec.structs.replace(entry.report, notebook=str(submission.path)))
+        return None
+
+    @staticmethod
+    def _once_more(asked: _Asked) -> _Asked:
+        return asked._replace(stands=False, stored=False, again=True)
+
+    def results(self, examined: Iterator[Graded], examine: Examine | None = None) -> Iterator[Result]:
         """Grade and record, in the order of the submissions.
 
         Each is recorded as soon as it and those before it are done, so that a run which is stopped loses nothing that
-        it told.
+        it told. Say so with `told` in the end.
 
         Args:
             examined: what came of `new`, in that order; more may follow, which is left alone.
+            examine: examines one notebook of an assignment more, where its result has vanished from the store.
+
+        Raises:
+            CourseError: nothing can be recorded, for whomever.
         """
         try:
             for asked in self._submitted:
-                graded = None if asked.stands or asked.stored else next(examined)
+                graded = next(examined) if asked.is_new else None
                 try:
-                    yield self._recorded(asked, graded)
+                    yield self._recorded(asked, graded, examine)
                 except AutograderError:
                     raise  # the gradebook or the course can't be used: for nobody
                 except Exception as fault:  # noqa: BLE001 - what one student's files bring about is not the others' fault
+                    if isinstance(fault, OSError) and fault.errno in MACHINE:
+                        raise self._cannot_write(fault) from None
                     yield self._stumbled(asked, graded, fault)
         finally:
-            with suppress(CourseError):
-                self._ledger.save(self._gradebook.assignment_rows(self._assignment))
             self._store.tidy()
 
-    def _recorded(self, asked: _Asked, graded: Graded | None) -> Result:
-        submission, entry = asked.submission, self._ledger.entry(asked.student)
-        if asked.stands:
-            assert entry is not None
-            self._store.use(asked.key)
-            return standing(submission.student, entry, submission.path)
-        if graded is None:
-            stored = self._store.get(asked.key, submission.path)
-            assert stored is not None, "a result has just vanished from the store"
-            return self._save(asked, stored, stored=True)
-        if graded.report.status == "unusable" and (why := self._why_unusable(submission)):
-            graded = replace(graded, report=msgspec.structs.replace(graded.report, error=why))
-        if graded.report.status == "ungraded" and not graded.undecided and self._keeps(asked):
-            return self._result(submission, graded.report, seconds=_seconds(graded), kept=True)
-        if digest(submission.path) == asked.digest:  # else it is not known what was examined
-            graded = self._store.put(asked.key, graded)
-        else:
-            asked = asked._replace(digest="")
-        return self._save(asked, graded)
+    def told(self) -> None:
+        """Note that people were told of all results, so that no later run tells them again."""
+        with suppress(CourseError):
+            rows = self._gradebook.assignment_rows(self._assignment)
+            self._ledger.told([asked.student for asked in self._submitted], rows)
 
-    def _keeps(self, asked: _Asked) -> bool:
+    def _cannot_write(self, fault: OSError) -> CourseError:
+        with suppress(CourseError):
+            self._gradebook.undo()
+        return CourseError(
+            f"graded notebooks can't be written to {self._files.graded} ({fault.strerror}): look at its disk, and run "
+            "this again; what was recorded stays."
+        )
+
+    def _recorded(self, asked: _Asked, graded: Graded | None, examine: Examine | None) -> Result:
+        submission = asked.submission
+        if asked.stands:
+            return self._standing(asked)
+        stored = self._known(submission, asked.digest, asked.key) if asked.again or graded is None else None
+        if graded is None and stored is None:  # somebody has emptied the store, or an entry of it was damaged
+            if examine is None:
+                raise LookupError("its result has just vanished from the store")
+            graded = examine(submission.path, self._assignment)
+        if graded is None or (stored is not None and graded.report.status != "graded"):
+            assert stored is not None
+            return self._save(asked, stored, stored=True)
+        if graded.report.status == "unusable" and (why := why_unusable(submission, self._course, self._assignment)):
+            graded = replace(graded, report=msgspec.structs.replace(graded.report, error=why))
+        if graded.report.status == "ungraded" and not graded.undecided and self._retains(asked):
+            return self._result(submission, graded, retained=True)
+        if digest(submission.path) != asked.digest:  # it is not known what was examined
+            return self._save(asked._replace(digest=""), graded)
+        if asked.again:
+            graded = second(stored, graded) if stored is not None else graded
+        return self._save(asked, self._store.put(asked.key, graded))
+
+    def _standing(self, asked: _Asked) -> Result:
+        entry, before = self._ledger.entry(asked.student), self._ledger.before(asked.student)
+        assert entry is not None
+        self._store.use(asked.key)
+        result = standing(asked.student, entry, asked.submission.path)
+        # A run that was killed has left it, and could not tell of it.
+        return result if before is None else replace(result, change=change_of(before, entry))
+
+    def _retains(self, asked: _Asked) -> bool:
         """Whether an earlier run has recorded a result for the same file, which a fault of ours leaves as it is."""
         if not asked.digest or not self._gradebook.knows(asked.student, self._assignment):
             return False
         entry = self._ledger.entry(asked.student)
         if entry is not None:
             return (entry.submission, entry.report.status) == (asked.digest, "graded")
-        return self._graded_before(asked.submission, asked.digest) is not None
+        notebook = read_graded(self._place(asked.submission))  # of whatever suites
+        report = report_of(notebook or {})
+        return (
+            notebook is not None
+            and report is not None
+            and report.status == "graded"
+            and submission_of(notebook) == asked.digest
+        )
 
     def _save(self, asked: _Asked, graded: Graded, stored: bool = False) -> Result:
         """Write the graded notebook and the rows, where they are not as they would be written."""
@@ -176,23 +250,30 @@ class ClassRun:
         report = msgspec.structs.replace(graded.report, notebook="")
         # The last run may have recorded a fault of ours for this file, whose result an earlier one has kept.
         is_same = then is not None and (then.submission, then.rules, then.report) == (asked.digest, self._rules, report)
+        self._begin(asked, "" if stored else "fresh" if self._fresh else "clock" if asked.again else "again")
         if not (stored and is_same and self._ledger.files_stand(submission, place)):
             self._files.write(student, self._assignment, folder, everything)
-        self._gradebook.record(student, self._assignment, folder, everything if is_graded else others)
-        unchanged = stored and is_same
-        result = self._result(submission, graded.report, seconds=_seconds(graded), stored=stored, unchanged=unchanged)
-        examined = "" if stored else "fresh" if self._fresh else "again"
-        return self._entered(asked, result, handed_in, examined)
+        answers = answers_in(everything, TEST_PREFIX, KEY, "" if is_graded else asked.digest)
+        same = None if then is None else {name for name in answers if then.answers.get(name) == answers[name]}
+        reopened = self._gradebook.record(student, self._assignment, folder, everything if is_graded else others, same)
+        result = self._result(submission, graded, stored=stored, unchanged=stored and is_same)
+        known = {**(then.reopened if then else {}), **reopened}
+        result = replace(result, reopened={name: why for name, why in known.items() if name in result.waiting})
+        return self._entered(asked, result, handed_in, answers)
 
-    def _entered(self, asked: _Asked, result: Result, handed_in: Snapshot | None, examined: str) -> Result:
+    def _begin(self, asked: _Asked, examined: str) -> None:
+        self._ledger.begin(asked.student, self._found.get(asked.student), examined)
+
+    def _entered(self, asked: _Asked, result: Result, handed_in: Snapshot | None, answers: dict[str, str]) -> Result:
         """Note what is recorded, and tell how it has changed the score."""
         student, place = asked.student, self._place(asked.submission).parent
-        then, rows = self._ledger.entry(student), self._gradebook.rows(self._assignment, student)[student]
+        rows, before = self._gradebook.rows(self._assignment, student)[student], self._ledger.before(student)
         # Where it is not known what was handed in, nothing that is left will stand.
-        graded = None if handed_in is None else snapshot(place)
-        now = entry_of(result, asked.digest, asked.submission, self._rules, handed_in, graded, rows)
+        folders = (handed_in, None if handed_in is None else snapshot(place))
+        now = entry_of(result, asked.digest, asked.submission, self._rules, folders, rows, answers)
         self._ledger.enter(student, now)
-        return replace(result, change=change_of(then, self._found.get(student), now, examined))
+        assert before is not None
+        return replace(result, change=change_of(before, now))
 
     def _stumbled(self, asked: _Asked, graded: Graded | None, fault: Exception) -> Result:
         """A submission whose files can't be handled: what it earned before stays, or a human looks."""
@@ -207,100 +288,37 @@ class ClassRun:
                 submission.path, self._assignment, "ungraded", said, max_score=0, seed=rules.seed, suite_hash=rules.all
             )
         self._gradebook.undo()
-        if self._keeps(asked):
-            return self._result(submission, report, kept=True)
+        if self._retains(asked):
+            return self._result(submission, Graded(report), retained=True)
+        self._begin(asked, "")
         self._gradebook.record(submission.student, self._assignment, submission.folder, {})
-        return self._entered(asked, self._result(submission, report), None, "")
+        return self._entered(asked, self._result(submission, Graded(report)), None, {})
 
     def _result(
         self,
         submission: Submission,
-        report: GradeReport,
+        graded: Graded,
         *,
-        seconds: float = 0.0,
         stored: bool = False,
         unchanged: bool = False,
-        kept: bool = False,
+        retained: bool = False,
     ) -> Result:
-        waiting = self._gradebook.waiting(submission.student, self._assignment)
-        names = tuple(name.removeprefix(TEST_PREFIX) for name in waiting)
-        adjusted = self._gradebook.adjusted(submission.student, self._assignment)
-        remarks, left_out = self._remarks(submission), self._left_out(submission)
+        student, assignment, gradebook = submission.student, self._assignment, self._gradebook
+        waiting = gradebook.waiting(student, assignment)
         return Result(
-            submission.student,
-            report,
-            seconds=seconds,
+            student,
+            graded.report,
+            seconds=graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0,
             stored=stored,
             unchanged=unchanged,
-            kept=kept,
-            waiting=names,
-            adjusted=adjusted,
-            remarks=remarks,
-            left_out=left_out,
+            retained=retained,
+            undecided=graded.undecided,
+            provisional=provisional(graded),
+            waiting=tuple(name.removeprefix(TEST_PREFIX) for name in waiting),
+            adjusted=gradebook.adjusted(student, assignment),
+            remarks=remarks_on(submission, assignment, gradebook.has_odd_timestamp(submission.folder)),
+            left_out=left_out(submission, self._course, assignment),
         )
-
-    def _why_unusable(self, submission: Submission) -> Message | None:
-        """What a teacher sees in the folder, where it is more than the sentence about the file."""
-        path = submission.path
-        if path.is_symlink() or path.exists():
-            try:
-                whose = recognise(read_notebook(path, follow=False), self._course)
-            except UnusableNotebook:
-                return None
-            if whose == self._assignment:
-                return None
-            name = path.name.encode(errors="replace").decode()
-            said = N_("{name} is a notebook of {whose}, not of {assignment}")
-            return message(said, name=name, whose=whose, assignment=self._assignment)
-        several = [one.relative_to(submission.folder).as_posix() for one in notebooks_in(submission.folder)]
-        if several:
-            said = N_("the folder holds {names} and no {notebook}")
-            return message(said, names=_listed(several), notebook=path.name)
-        if copies := checkpoints_in(submission.folder):
-            said = N_(
-                "the folder holds no notebook, but a copy that Jupyter made earlier: {names} in .ipynb_checkpoints"
-            )
-            return message(said, names=_listed(copies))
-        if not (names := visible(submission.folder)):
-            return message(N_("the folder is empty"))
-        return message(N_("the folder holds {names} and no notebook"), names=_listed(names))
-
-    def _remarks(self, submission: Submission) -> tuple[str, ...]:
-        said = []
-        if submission.name != f"{self._assignment}.ipynb" and submission.path.exists():
-            name = submission.name.encode(errors="replace").decode()
-            said.append(f"took {name}, for there is no {self._assignment}.ipynb")
-        if self._gradebook.has_odd_timestamp(submission.folder):
-            said.append("timestamp.txt tells no time, so it is not known whether this is late")
-        return tuple(said)
-
-    def _left_out(self, submission: Submission) -> tuple[str, ...]:
-        """The notebooks beside a submission that the course knows nothing of."""
-        found = notebooks_in(submission.folder)
-        if submission.path not in found:
-            return ()  # the sentence about the missing one tells of them
-        known = {one.name for one in self._course.source_notebook(self._assignment).parent.glob("*.ipynb")}
-        known -= {f"{self._assignment}.ipynb"}
-        others = [path for path in found if path != submission.path and path.name not in known]
-        return tuple(path.relative_to(submission.folder).as_posix() for path in others)
-
-    def _graded_before(self, submission: Submission, file_hash: str) -> nbformat.NotebookNode | None:
-        """The graded notebook of an earlier run for the same file, by whatever suites."""
-        notebook = read_graded(self._place(submission))
-        report = report_of(notebook or {})
-        if notebook is None or report is None or report.status != "graded" or submission_of(notebook) != file_hash:
-            return None
-        return notebook
 
     def _place(self, submission: Submission) -> Path:
         return self._files.notebook(submission.student, self._assignment)
-
-
-def _seconds(graded: Graded) -> float:
-    return graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few of a folder's names, as text whatever they are."""
-    more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
-    return ", ".join([name.encode(errors="replace").decode() for name in names[:MAX_NAMES]] + more)

@@ -101,6 +101,11 @@ def _add_grade(commands: Any) -> None:
         "--fresh", "--force", action="store_true", help="examine again what was graded before, and keep the new results"
     )
     _add_workers(command, default=min(_cores(), 8), said="the machine's cores, 8 at the most")
+    command.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="have the workers of this Dask cluster grade, such as tcp://10.0.0.1:8786; --workers then has no effect",
+    )
     _add_output(command, "print JSON alone on stdout, one object a line for each submission")
     command.set_defaults(run=_class_commands.grade)
 
@@ -116,6 +121,7 @@ def _add_feedback(commands: Any) -> None:
     _add_assignments(command)
     _add_into(command)
     _add_students(command)
+    _add_workers(command, default=min(_cores(), 8), said="the machine's cores, 8 at the most", what="pages written")
     _add_language(command)
     command.set_defaults(run=_class_commands.feedback)
 
@@ -204,9 +210,11 @@ def _add_students(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_workers(command: argparse.ArgumentParser, default: int = 1, said: str = "1") -> None:
+def _add_workers(
+    command: argparse.ArgumentParser, default: int = 1, said: str = "1", what: str = "notebooks graded"
+) -> None:
     command.add_argument(
-        "--workers", type=_positive, default=default, metavar="N", help=f"notebooks graded at once (default: {said})"
+        "--workers", type=_positive, default=default, metavar="N", help=f"{what} at once (default: {said})"
     )
 
 

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -41,6 +42,8 @@ HASHED_MODULES = (
 JUDGED_BY = b"judged_by("
 """In a suite that makes use of another assignment's."""
 SEED_LIMIT = 2**31
+DATABASES = ("postgresql://", "postgresql+psycopg://")
+"""What the address of a gradebook's database begins with."""
 
 Tier = Literal["A", "B", "C"]
 """How well student code is confined, best first; a required tier means this one or a better one."""
@@ -70,6 +73,9 @@ CourseId = Annotated[
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
         description="a short name of letters, digits, -, _ and ., with a letter or a digit first",
     ),
+]
+DatabaseAddress = Annotated[
+    str, Meta(description="the address of a PostgreSQL database such as postgresql://db.example.org/attention")
 ]
 AssignmentName = Annotated[str, Meta(pattern=r"^[A-Za-z]\w*$", description="a name of letters, digits and _")]
 ExerciseName = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$", description="the name of a function")]
@@ -126,13 +132,17 @@ class Assignment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole course; `root` is the folder that holds ``course.yml``."""
+    """A whole course; `root` is the folder that holds ``course.yml``.
+
+    `database` is where nbgrader's gradebook is kept, if not in ``gradebook.db``; there may be a password in it.
+    """
 
     root: Path
     title: Text
     assignments: dict[str, Assignment]
     id: CourseId | None = None  # the course's name in nbgrader's exchange
     language: Language = "en"
+    database: DatabaseAddress | None = None
     limits: Limits = Limits()
     confinement: ConfinementPolicy = ConfinementPolicy()
     forbidden: dict[str, DottedNames] = {}
@@ -188,6 +198,7 @@ def load_course(root: Path) -> Course:
     course = file.struct(Course, root=root)
     if not course.assignments:
         raise file.error(("assignments",), "must name at least one assignment")
+    _check_database(file, course.database)
     for assignment in course.assignments.values():
         if assignment.due is not None and assignment.due.tzinfo is None:
             raise file.error(
@@ -201,6 +212,30 @@ def load_course(root: Path) -> Course:
                     near = did_you_mean(group, course.forbidden)
                     raise file.error(key, f"names the group '{group}', which is not under `forbidden`{near}")
     return course
+
+
+def _check_database(file: YamlFile, address: str | None) -> None:
+    """Refuse an address that can't be understood, without showing it: there may be a password in it."""
+    key = ("database",)
+    if address is None:
+        return
+    if not address.startswith(DATABASES):
+        raise file.error(
+            key,
+            "must begin with postgresql://, as in postgresql://db.example.org/attention; "
+            "leave it out for a gradebook in a file of SQLite",
+        )
+    try:
+        parts = urlsplit(address)
+        is_odd = parts.netloc.count("@") > 1 or parts.port == 0
+    except ValueError:
+        is_odd = True
+    if is_odd:
+        raise file.error(
+            key,
+            "can't be understood: its parts are postgresql://user@host:port/database, and signs of a password such as "
+            "@, : and / are written %40, %3A and %2F there; it is better kept in ~/.pgpass",
+        )
 
 
 def _check_value(file: YamlFile, assignment: Assignment, exercise: Exercise) -> None:
@@ -243,9 +278,9 @@ def course_seed(course: Course) -> int:
 def suite_hash(course: Course, assignment: str) -> str:
     """SHA-256 (hex) of all that decides a score beside the submission and the seed.
 
-    That is the assignment's hidden files, those of other assignments that they make use of, its source notebook, the
-    parts of this package that mend, run and examine, its version, what is installed beside it, and the rules of
-    ``course.yml`` that they apply.
+    That is the assignment's hidden files, those of other assignments that they make use of, its source notebook (or,
+    where there is none, what was released), the parts of this package that mend, run and examine, its version, what is
+    installed beside it, and the rules of ``course.yml`` that they apply.
     """
     hidden = course.hidden_folder(assignment)
     exercises = course.assignment(assignment).exercises
@@ -255,18 +290,25 @@ def suite_hash(course: Course, assignment: str) -> str:
     _feed(digest, "version", __version__.encode())
     _feed(digest, "environment", "\n".join((sys.version, *_installed())).encode())
     _feed(digest, "limits", msgspec.json.encode(course.limits))
-    rules = {name: (exercise.value, course.forbidden_names(assignment, name)) for name, exercise in exercises.items()}
+    rules = {
+        name: (exercise.value, exercise.manual, course.forbidden_names(assignment, name))
+        for name, exercise in exercises.items()
+    }
     _feed(digest, "rules", msgspec.json.encode(rules))
     package = Path(__file__).parent
-    source = course.source_notebook(assignment)
-    _feed(digest, "source", source.read_bytes() if source.is_file() else b"")
+    source, release = course.source_notebook(assignment), course.release_notebook(assignment)
+    released = source if source.is_file() else release  # as `autograder.mend.released_notebook` takes them
+    _feed(digest, "source", released.read_bytes() if released.is_file() else b"")
     for name in HASHED_MODULES:
         _feed(digest, name, (package / name).read_bytes())
     if any(JUDGED_BY in path.read_bytes() for path in hidden.rglob("*.py")):
         hidden = hidden.parent
-    for label, folder in [("hidden", hidden), *((part, package / part) for part in HASHED_PARTS)]:
-        for path in sorted(folder.rglob("*.py")):
-            _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    # Beside the suites may lie what they read.
+    parts = [("hidden", hidden, "*"), *((part, package / part, "*.py") for part in HASHED_PARTS)]
+    for label, folder, pattern in parts:
+        for path in sorted(folder.rglob(pattern)):
+            if path.is_file() and "__pycache__" not in path.parts:
+                _feed(digest, f"{label}/{path.relative_to(folder).as_posix()}", path.read_bytes())
     return digest.hexdigest()
 
 

@@ -116,11 +116,13 @@ def rows(
     # Columns, not objects, and a few queries in all: nbgrader's own properties take several for each cell.
     db = gradebook.db
     known_assignments = db.execute(
-        select(Assignment.id, Assignment.name, Assignment.duedate).order_by(Assignment.duedate, Assignment.name)
+        select(Assignment.id, Assignment.name, Assignment.duedate).order_by(
+            Assignment.duedate.nulls_first(), Assignment.name
+        )
     ).all()
     known_students = db.execute(
         select(Student.id, Student.last_name, Student.first_name, Student.email).order_by(
-            Student.last_name, Student.first_name, Student.id
+            Student.last_name.nulls_first(), Student.first_name.nulls_first(), Student.id
         )
     ).all()
     _expect("assignment", assignments, [one.name for one in known_assignments])

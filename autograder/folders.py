@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,9 +80,30 @@ def is_as(folder: Path, then: Snapshot | None, read: bool = False) -> bool:
     return met == len(then)
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str, os.stat_result]]:
-    """All that a folder holds, at any depth, links not followed."""
-    room, folders = MAX_FILES, [("", os.fspath(folder))]
+def fingerprints_in(folder: Path) -> list[bytes]:
+    """What tells a folder of the course, of any size, from another: names, modes, and contents.
+
+    Large files are not read: their times, which no copy and no editor leaves alone, stand for their content.
+
+    Raises:
+        OSError: something can't be read.
+    """
+    parts = []
+    for name, path, status in sorted(_files(folder, sys.maxsize), key=lambda one: one[0]):
+        mode, size, times, inode = _status(status)
+        content = _content(path, status, MAX_READ)
+        known = content if content is not None else f"{size} {times} {inode}".encode()
+        parts += [name.encode(), str(mode).encode(), known]
+    return parts
+
+
+def _files(folder: Path, most: int = MAX_FILES) -> Iterator[tuple[str, str, os.stat_result]]:
+    """All that a folder holds, at any depth, links not followed.
+
+    Raises:
+        OverflowError: that is more than `most`.
+    """
+    room, folders = most, [("", os.fspath(folder))]
     while folders:
         prefix, place = folders.pop()
         with os.scandir(place) as entries:

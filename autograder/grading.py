@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -52,6 +52,19 @@ class Graded:
 
 Submitted = tuple[Path | Notebook, str | None]
 """A notebook, or its file, and which assignment it answers: recognised from the notebook when None."""
+
+
+class ClassGrader(Protocol):
+    """What a class run needs of whoever examines for it, here or on other machines; it begins to warm up at once."""
+
+    def wait(self) -> None:
+        """Return when it is warm."""
+
+    def grade_many(self, submissions: Iterable[tuple[Path, str]], seed: int) -> Iterator[Graded]:
+        """Grade these files, each of which answers an assignment; the results come in their order."""
+
+    def close(self) -> None:
+        """Stop, in the middle of a submission too."""
 
 
 class AloneAnswer(NamedTuple):
@@ -120,6 +133,14 @@ class Grader:
     def points(self) -> dict[str, dict[str, float]]:
         """What each exercise is worth, by assignment, as its checks declare it."""
         return self._examiner.points
+
+    def serves(self) -> bool:
+        """Whether it can still examine: no longer where its examiner has ended."""
+        try:
+            self._examiner.lane().close()
+        except GraderFault:
+            return False
+        return True
 
     def grade(self, submission: Path | Notebook, assignment: str | None, seed: int) -> Graded:
         """Grade one notebook; what can't be read or graded is told in the report, never raised.
@@ -287,7 +308,7 @@ class Grader:
     def _without_score(
         self, path: Path, assignment: str | None, seed: int, status: Status, error: Message
     ) -> GradeReport:
-        most = sum(self.points.get(assignment or "", {}).values())
+        most = float(sum(self.points.get(assignment or "", {}).values()))
         suite = self._hash(assignment) if assignment else ""
         return without_score(path, assignment, status, error, max_score=most, seed=seed, suite_hash=suite)
 

@@ -1,70 +1,50 @@
-"""What a class run has left, and from what: so that the next one redoes nothing that stands as it would leave it.
+"""What class runs have left, and from what: so that the next one redoes nothing that stands as it would leave it.
 
 A ledger is of one assignment in one gradebook. An entry of it holds only as long as all that the run read and wrote is
 as it was: the submitted folder, the graded one, the rows, the rules. Of each it keeps what is needed to tell which of
 them has changed, which is why a score is another.
+
+What a run does goes into a journal first, step by step. It becomes the ledger once people have been told of it, so that
+the run which completes one that was killed tells of both.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import re
-import sys
-import sysconfig
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from autograder import __version__
-from autograder.course import STATE_FOLDER, Course, Limits, suite_hash
-from autograder.errors import CourseError
-from autograder.folders import Snapshot, as_text, drafts, is_as, snapshot
-from autograder.kept import read_kept, tidy, use, write_kept
+from autograder.course import STATE_FOLDER, Course
+from autograder.fingerprints import Rules
+from autograder.folders import Snapshot, as_text, drafts, is_as
 from autograder.nbgrader.rows import Rows
 from autograder.report import GradeReport
+from autograder.statefiles import LEDGERS, Journal, read_state, tidy, use, write_state
 from autograder.submissions import Submission
 
 if TYPE_CHECKING:
-    from autograder.results import Result
+    from autograder.class_result import Result
 
-LEDGERS = "ledgers"
-MAX_LEDGERS = 256 << 20
-"""Bytes of all ledgers; those of the gradebooks that were used last stay."""
-CONFIGURATIONS = ("jupyter_config.py", "jupyter_config.json", "nbgrader_config.py", "nbgrader_config.json")
-INSTALLED = ("nbgrader-", "nbformat-", "nbconvert-", "traitlets-")
-"""What the folders begin with that tell the versions of packages."""
-PACKAGE = Path(__file__).parent
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """What decides a score beside the submission, in parts, so that it can be told which of them is another."""
-
-    all: str
-    suites: str
-    limits: str
-    version: str
-    seed: int
-    tier: str
-
-    def others(self, then: Rules) -> tuple[str, ...]:
-        """What is another than `then`; keys of `autograder.results.REASONS`."""
-        found = {
-            "suite": self.suites != then.suites and self.version == then.version,
-            "limits": self.limits != then.limits,
-            "version": self.version != then.version,
-            "seed": self.seed != then.seed,
-            "tier": self.tier != then.tier,
-        }
-        return tuple(name for name, is_other in found.items() if is_other)
+MAX_LEDGER, MAX_LEDGERS = 1 << 30, 256 << 20
+"""Bytes of a ledger before it is packed, and of all packed ones; those of the gradebooks that were used last stay."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a run has left of one submission, and its `report` without the notebook's place."""
+    """What a run has left of one submission.
+
+    Attributes:
+        submission: SHA-256 (hex) of its notebook; empty where that can't be read.
+        handed_in, graded: the folders; `name`, the notebook's within the first.
+        answers: hashes of the graded answers and their points, by notebook and cell (`autograder.settled`).
+        report: without the notebook's place.
+
+    The others are those of `autograder.class_result.Result`.
+    """
 
     submission: str
     name: str
@@ -72,11 +52,25 @@ class Entry(msgspec.Struct, frozen=True):
     handed_in: Snapshot | None
     graded: Snapshot | None
     rows: Rows
+    answers: dict[str, str]
     report: GradeReport
+    undecided: bool = False
+    provisional: bool = False
     waiting: tuple[str, ...] = ()
+    reopened: dict[str, str] = {}
     adjusted: bool = False
     remarks: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same file would come out the same: all but what the grader failed at."""
+        return self.report.status == "unusable" or self.undecided or self.is_graded
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether it has a score, of a file that is known."""
+        return self.report.status == "graded" and self.submission != ""
 
 
 def entry_of(
@@ -84,11 +78,12 @@ def entry_of(
     digest: str,
     submission: Submission,
     rules: Rules,
-    handed_in: Snapshot | None,
-    graded: Snapshot | None,
+    folders: tuple[Snapshot | None, Snapshot | None],
     rows: Rows,
+    answers: dict[str, str],
 ) -> Entry:
     """What this run leaves of a submission."""
+    handed_in, graded = folders
     return Entry(
         submission=digest,
         name=as_text(submission.name),
@@ -96,21 +91,53 @@ def entry_of(
         handed_in=handed_in,
         graded=graded,
         rows=rows,
+        answers=answers,
         report=msgspec.structs.replace(result.report, notebook=""),
+        undecided=result.undecided,
+        provisional=result.provisional,
         waiting=result.waiting,
+        reopened=result.reopened,
         adjusted=result.adjusted,
         remarks=result.remarks,
         left_out=result.left_out,
     )
 
 
+class Before(msgspec.Struct, frozen=True):
+    """What was there of a submission when people were last told of it.
+
+    Attributes:
+        submission, rules, left: of the entry; None where no record was left.
+        found: the rows as the first run since then found them; None where there were none.
+        examined: why that run examined it, a key of `autograder.changes.REASONS`; empty where it did not.
+    """
+
+    submission: str | None
+    rules: Rules | None
+    left: Rows | None
+    found: Rows | None
+    examined: str = ""
+
+
+class _Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of a run, as the journal has it; the first one of a journal names it."""
+
+    journal: str = ""
+    frame: str = ""
+    student: str = ""
+    before: Before | None = None
+    entry: Entry | None = None
+
+
 class _Content(msgspec.Struct):
-    """The file of a ledger."""
+    """The file of a ledger; `journal` is the last one that has gone into it, `untold` whom nobody was told of."""
 
     place: str = ""
     frame: str = ""
     assignment: str = ""
+    journal: str = ""
     entries: dict[str, Entry] = {}
+    untold: dict[str, Before] = {}
 
 
 class Ledger:
@@ -128,8 +155,10 @@ class Ledger:
         place = "\0".join([assignment, str(graded.resolve()), gradebook])
         self._path = course.root / STATE_FOLDER / LEDGERS / hashlib.sha256(os.fsencode(place)).hexdigest()
         use([self._path])
-        kept = read_kept(self._path, _Content)
-        self._content = kept if kept is not None and kept.place == place else _Content(place)
+        found = read_state(self._path, _Content, MAX_LEDGER)
+        self._content = found if found is not None and found.place == place else _Content(place)
+        self._journal = Journal(self._path.with_name(f"{self._path.name}-journal"))
+        self._name = self._read_journal()
         self._frame = frame
         self.in_frame = self._content.frame == frame
         """Whether all that the class hangs on is as it was."""
@@ -142,6 +171,10 @@ class Ledger:
     def entry(self, student: str) -> Entry | None:
         """What the last run left of a student's submission, whether or not it still holds."""
         return self._content.entries.get(student)
+
+    def before(self, student: str) -> Before | None:
+        """What was there before a run began with it that nobody was told of; None where there was no such run."""
+        return self._content.untold.get(student)
 
     def stands(self, submission: Submission, file_hash: str, rules: Rules, rows: Rows | None, graded: Path) -> bool:
         """Whether this run would leave all as it is.
@@ -156,8 +189,7 @@ class Ledger:
         entry = self.entry(submission.student)
         return (
             entry is not None
-            and file_hash != ""  # nothing is known of a file that can't be read
-            and entry.report.status == "graded"
+            and entry.is_final
             and (entry.submission, entry.rules, entry.rows) == (file_hash, rules, rows)
             and self.files_stand(submission, graded)
         )
@@ -174,147 +206,75 @@ class Ledger:
             and is_as(graded, entry.graded)
         )
 
+    def begin(self, student: str, rows: Rows | None, examined: str) -> Before:
+        """Note that this run is about to write what it has of a submission, and what was there before.
+
+        Args:
+            student: whose.
+            rows: of the gradebook, as this run found them.
+            examined: see `Before`.
+        """
+        if student not in self._content.untold:
+            before = Before(None, None, None, rows, examined)
+            if (entry := self.entry(student)) is not None:
+                before = Before(entry.submission, entry.rules, entry.rows, rows, examined)
+            self._take(_Step(student=student, before=before))
+        return self._content.untold[student]
+
     def enter(self, student: str, entry: Entry) -> None:
         """Note what this run leaves of it."""
-        try:
-            msgspec.msgpack.encode((student, entry))
-        except (TypeError, ValueError, OverflowError):  # a name that is no text: it is recorded anew by every run
-            return
         if not self.in_frame:
-            # Another frame: no other entry holds for the next run either, though it tells what was before.
-            blank = {name: msgspec.structs.replace(one, graded=None) for name, one in self._content.entries.items()}
-            self._content.entries, self.in_frame = blank, True
-        self._content.entries[student] = entry
+            self._take(_Step(frame=self._frame))
+            self.in_frame = True
+        self._take(_Step(student=student, entry=entry))
 
-    def save(self, assignment_rows: str) -> None:
-        """Keep it for the next run."""
+    def told(self, students: Iterable[str], assignment_rows: str) -> None:
+        """Note that people were told of this run, about these students, and keep all for the next one."""
+        for student in students:
+            self._content.untold.pop(student, None)
         if self.in_frame:
             self._content.frame, self._content.assignment = self._frame, assignment_rows
-            content = msgspec.msgpack.encode(self._content)
-            write_kept(self._path, content)
+            self._content.journal = self._name or self._content.journal
+            if write_state(self._path, msgspec.msgpack.encode(self._content), MAX_LEDGER):
+                self._journal.remove()
+                self._name = ""
             tidy(self._path.parent, MAX_LEDGERS)
 
-
-def rules_of(course: Course, assignment: str, seed: int) -> Rules:
-    """What decides the scores of an assignment now."""
-    plain = msgspec.structs.replace(course, limits=Limits())
-    return Rules(
-        all=suite_hash(course, assignment),
-        suites=suite_hash(plain, assignment),
-        limits=_hash([msgspec.json.encode(course.limits)]),
-        version=__version__,
-        seed=seed,
-        tier=course.confinement.grade,
-    )
-
-
-def frame_of(course: Course, assignment: str, configuration: str) -> str:
-    """A hash of what the files and rows of a whole class hang on beside its rules.
-
-    Args:
-        course: the course.
-        assignment: which one.
-        configuration: `fingerprint` of nbgrader's.
-    """
-    source = course.source_notebook(assignment).parent
-    parts = [configuration.encode(), course.language.encode(), str(course.assignment(assignment).due).encode()]
-    for name, seen in sorted((snapshot(source) or {}).items()):
-        parts += [name.encode(), str(seen.mode).encode(), seen.content]
-    return _hash(parts)
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """Where the class is and how nbgrader is set up, as the last run found it; `modules` are what that hangs on."""
-
-    configuration: str
-    modules: tuple[str, ...]
-    submitted: str
-    graded: str
-    database: str
-    excluded: tuple[str, ...]
-
-
-def setting_of(course: Course, *options: Path | None) -> Setting | None:
-    """What the last run with the same options found; None where there was none."""
-    path = _setting_file(course, options)
-    use([path])
-    return read_kept(path, Setting)
-
-
-def keep_setting(course: Course, setting: Setting, *options: Path | None) -> None:
-    """Keep what this run has found for the next one with the same options, which name folders."""
-    with suppress(UnicodeError):  # a folder's name that is no text
-        write_kept(_setting_file(course, options), msgspec.msgpack.encode(setting))
-
-
-def _setting_file(course: Course, options: Iterable[Path | None]) -> Path:
-    named = [os.fsencode(option.resolve()) if option is not None else b"" for option in options]
-    return course.root / STATE_FOLDER / LEDGERS / f"{_hash([os.fsencode(Path.cwd()), *named])}-setting"
-
-
-def fingerprint(course: Course, modules: Iterable[str]) -> str:
-    """A hash of nbgrader's configuration and of the code that applies it.
-
-    That is each file in which Jupyter looks for it, the modules of the user's own that these import, the environment
-    variables that they name, and the versions and files of the packages.
-    """
-    from jupyter_core.paths import jupyter_config_dir, jupyter_config_path
-
-    folders = dict.fromkeys([str(course.root), jupyter_config_dir(), *jupyter_config_path()])
-    files = [os.path.join(folder, name) for folder in folders for name in CONFIGURATIONS]
-    parts, words = [], set()
-    for path in [*files, *sorted(modules)]:
+    def _take(self, step: _Step) -> None:
+        """Take a step, and note it in the journal."""
         try:
-            content = Path(path).read_bytes()
-        except OSError:
-            continue
-        parts += [os.fsencode(path), content]
-        words |= set(re.findall(rb"\w+", content))
-    named = sorted(name for name in os.environ if os.fsencode(name) in words)
-    parts += [os.fsencode(f"{name}={os.environ[name]}") for name in named]
-    for packages in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
-        parts += sorted(os.fsencode(name) for name in os.listdir(packages) if name.startswith(INSTALLED))
-    for file in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.mo")]):
-        status = file.stat()
-        parts += [os.fsencode(file), f"{status.st_size} {status.st_mtime_ns}".encode()]
-    return _hash(parts)
+            record = msgspec.msgpack.encode(step)
+        except (TypeError, ValueError, OverflowError):  # a name that is no text: it is recorded anew by every run
+            if step.before is not None:
+                self._content.untold[step.student] = step.before
+            return
+        if not self._name:
+            self._name = secrets.token_hex(8)
+            self._journal.append(msgspec.msgpack.encode(_Step(journal=self._name)))
+        self._journal.append(record)
+        self._apply(step)
 
+    def _apply(self, step: _Step) -> None:
+        if step.frame:
+            # Another frame: no other entry holds for the next run either, though it tells what was before.
+            entries = self._content.entries
+            blank = {name: msgspec.structs.replace(one, graded=None) for name, one in entries.items()}
+            self._content.entries, self._content.frame = blank, step.frame
+        if step.before is not None:
+            self._content.untold[step.student] = step.before
+        if step.entry is not None:
+            self._content.entries[step.student] = step.entry
 
-def own_modules() -> tuple[str, ...]:
-    """The files of the imported modules that are of no installed package: what a configuration has imported."""
-    installed = {os.path.realpath(path) for path in sysconfig.get_paths().values()} | {os.path.realpath(PACKAGE)}
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    found = {os.path.realpath(file) for file in files if file}
-    return tuple(sorted(path for path in found if not any(path.startswith(f"{one}{os.sep}") for one in installed)))
-
-
-@contextmanager
-def alone(course: Course, graded: Path) -> Iterator[None]:
-    """Keep other class runs out while this one writes; the lock ends with the process, however it ends.
-
-    It does not keep out nbgrader's own commands, which know nothing of it.
-
-    Args:
-        course: the course.
-        graded: the folder of graded notebooks.
-
-    Raises:
-        CourseError: another run is at work here.
-    """
-    place = hashlib.sha256(str(graded.resolve()).encode()).hexdigest()[:16]
-    path = course.root / STATE_FOLDER / f"grade-{place}.lock"
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("w") as lock:
+    def _read_journal(self) -> str:
+        """Take the steps of a run that was killed; the journal's name, which is empty where there is none."""
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CourseError(f"another `autograder grade` is writing to {graded}; wait until it has ended.") from None
-        yield
-
-
-def _hash(parts: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.hexdigest()
+            steps = [msgspec.msgpack.decode(record, type=_Step) for record in self._journal.read()]
+        except (msgspec.MsgspecError, RecursionError):  # of another version
+            steps = []
+        name = steps[0].journal if steps else ""
+        if not name or name == self._content.journal:
+            self._journal.remove()
+            return ""
+        for step in steps:
+            self._apply(step)
+        return name

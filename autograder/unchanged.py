@@ -6,12 +6,15 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autograder.course import Course
+from autograder.class_result import Result, standing
+from autograder.course import STATE_FOLDER, Course
 from autograder.errors import CourseError
-from autograder.kept import result_key, results_folder, use
-from autograder.ledger import Ledger, Setting, alone, fingerprint, frame_of, rules_of
+from autograder.fingerprints import configuration_of, frame_of, result_key, rules_of
+from autograder.ledger import Ledger
+from autograder.lock import alone
 from autograder.nbgrader.rows import Execute, assignment_rows, reading, submitted_rows
-from autograder.results import Result, standing
+from autograder.setting import Setting
+from autograder.statefiles import RESULTS, use
 from autograder.submissions import Submission, digest
 
 
@@ -29,7 +32,7 @@ def unchanged_class(
     Raises:
         CourseError: another run is at work here.
     """
-    if not setting.database or fingerprint(course, setting.modules) != setting.configuration:
+    if not setting.database or configuration_of(course, setting.modules) != setting.configuration:
         return None
     with alone(course, Path(setting.graded)):
         try:
@@ -60,9 +63,11 @@ def _unchanged(
         student, found = submission.student, digest(submission.path)
         entry = ledger.entry(student)
         place = graded / student / assignment
-        if entry is None or not ledger.stands(submission, found, rules, rows.get(student), place):
+        if entry is None or ledger.before(student) is not None:  # of that, people were not told
+            return None
+        if not ledger.stands(submission, found, rules, rows.get(student), place):
             return None
         results.append(standing(student, entry, submission.path))
         keys.append(result_key(course, found, assignment, rules.all, seed))
-    use(results_folder(course) / key for key in keys)
+    use(course.root / STATE_FOLDER / RESULTS / key for key in keys if key)
     return results

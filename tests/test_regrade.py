@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,15 +13,17 @@ from typing import Any
 
 import pytest
 
+from autograder.changes import MAX_TOLD, REASONS
 from autograder.cli import main
 from autograder.course import Course, suite_hash
+from autograder.errors import UnusableNotebook
+from autograder.examiner.job import Examined
 from autograder.grading import Graded
 from autograder.mend import mend
 from autograder.messages import message
 from autograder.nbgrader.files import ClassFiles
 from autograder.notebook import read_notebook
-from autograder.report import CheckReport, ExerciseReport, GradeReport
-from autograder.results import MAX_TOLD, REASONS
+from autograder.report import CheckReport, ExerciseReport, GradeReport, without_score
 from tests.nbgrader.rows import rows
 
 from .conftest import HALF, SOURCE, code, notebook
@@ -36,7 +39,9 @@ class ByText:
     examined: list[str]
     bonus = 0.0
     fails = False
+    fails_for: tuple[str, ...] = ()
     undecided = False
+    by_chance = False
 
     def __init__(self, course: Course, *_: object, **__: object) -> None:
         self.course = course
@@ -56,22 +61,27 @@ class ByText:
             yield self._grade(path, assignment, seed)
 
     def _grade(self, path: Path, assignment: str, seed: int) -> Graded:
-        mended = mend(read_notebook(path), self.course, assignment)
+        try:
+            mended = mend(read_notebook(path), self.course, assignment)
+        except UnusableNotebook as error:
+            said = message("{why}", why=str(error))
+            return Graded(without_score(path, assignment, "unusable", said, max_score=4, seed=seed, suite_hash=""))
+        fails = self.fails or path.parents[1].name in self.fails_for
         score = float(path.read_text().split("worth ")[1].split(" ")[0]) + self.bonus
         check = CheckReport("value", message("It doubles"), "passed" if score else "failed", score, 4.0)
         report = GradeReport(
             notebook=str(path),
             assignment=assignment,
-            status="ungraded" if self.fails else "graded",
-            score=None if self.fails else score,
+            status="ungraded" if fails else "graded",
+            score=None if fails else score,
             max_score=4.0,
             seed=seed,
             suite_hash=suite_hash(self.course, assignment),
             confinement="none",
-            exercises=(ExerciseReport("double", None if self.fails else score, 4.0, (check,)),),
-            error=message("the examiner is gone") if self.fails else None,
+            exercises=(ExerciseReport("double", None if fails else score, 4.0, (check,)),),
+            error=message("the examiner is gone") if fails else None,
         )
-        return Graded(report, mended, undecided=self.undecided)
+        return Graded(report, mended, Examined(report.exercises, by_chance=self.by_chance), self.undecided)
 
 
 @pytest.fixture
@@ -426,7 +436,7 @@ def test_a_regrade_replaces_automatic_scores_and_never_touches_marks_by_hand(
         hand_in("ada", 2, said=str(options))
         graded_class(capsys, *options)
         assert grades("ada")["test_double"] == [2, 3, 0.5, 1]
-        assert grades("bob")["test_double"] == [2.5, 3, 0.5, 1]
+        assert grades("bob")["test_double"] == [2.5, 3, 0.5, 0]
     assert {row[4] for row in rows(Path("gradebook.db"))["comment"]} == {"Well seen."}
 
 
@@ -452,7 +462,7 @@ def test_a_fault_of_ours_keeps_the_earlier_result_and_says_so(
     before = state()
     grader.fails = True
     told = graded_class(capsys, "--fresh")
-    assert all(one["kept"] and one["status"] == "ungraded" and one["change"] is None for one in told.values())
+    assert all(one["retained"] and one["status"] == "ungraded" and one["change"] is None for one in told.values())
     assert state() == before
     main(["grade", "--fresh"])
     said = " ".join(capsys.readouterr().out.split())
@@ -467,7 +477,7 @@ def test_what_cannot_be_decided_is_no_fault_of_ours_and_keeps_nothing(
     main(["grade"])
     grader.fails = grader.undecided = True
     told = graded_class(capsys, "--fresh")
-    assert not told["ada"]["kept"] and change(told["ada"]) == (4, None, {"fault"})
+    assert not told["ada"]["retained"] and change(told["ada"]) == (4, None, {"undecided"})
     assert grades("ada")["test_double"] == [None, None, None, 1]
 
 
@@ -478,7 +488,7 @@ def test_a_fault_of_ours_on_another_file_keeps_nothing(
     hand_in("ada", 3)
     grader.fails = True
     told = graded_class(capsys)
-    assert (told["ada"]["kept"], told["ada"]["score"], change(told["ada"])) == (
+    assert (told["ada"]["retained"], told["ada"]["score"], change(told["ada"])) == (
         False,
         None,
         (4, None, {"file", "fault"}),
@@ -496,15 +506,15 @@ def test_files_that_cannot_be_handled_keep_the_earlier_result_of_the_same_submis
     before = rows(Path("gradebook.db"))
 
     def fails(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as patch:
         patch.setattr(ClassFiles, "write", fails)
         told = graded_class(capsys, "--fresh")
-        assert all(one["kept"] and "No space left" in one["error"] for one in told.values())
+        assert all(one["retained"] and "Permission denied" in one["error"] for one in told.values())
         assert rows(Path("gradebook.db")) == before
         hand_in("ada", 3)
-        assert not graded_class(capsys)["ada"]["kept"]
+        assert not graded_class(capsys)["ada"]["retained"]
         assert grades("ada")["test_double"][0] is None
     assert graded_class(capsys)["ada"]["score"] == 3
 

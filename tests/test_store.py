@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from autograder import kept, store
+from autograder import statefiles, store
 from autograder.course import STATE_FOLDER, Course, load_course
 from autograder.examiner.job import Examined
+from autograder.fingerprints import result_key
 from autograder.grading import Graded, Grader
-from autograder.kept import DAY, MAGIC, MAX_DAYS, read_kept, result_key, write_kept
 from autograder.mend import mend, released_notebook
 from autograder.messages import message
 from autograder.report import CheckReport, ExerciseReport, GradeReport
+from autograder.statefiles import DAY, MAX_DAYS, read_state, write_state
 from autograder.store import ResultStore
 from tests import engine
 
@@ -100,7 +99,7 @@ DAMAGE = {
     "cut": lambda path: _rewritten(path, path.read_bytes()[:-50]),
     "one bit": lambda path: _rewritten(path, path.read_bytes()[:-9] + b"\x00" + path.read_bytes()[-8:]),
     "no file of ours": lambda path: _rewritten(path, b"{}" * 100),
-    "another version": lambda path: _rewritten(path, path.read_bytes().replace(b"kept 1", b"kept 0")),
+    "another version": lambda path: _rewritten(path, path.read_bytes().replace(b"state 1", b"state 0")),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "a link": lambda path: (path.rename(path.with_name("real")), path.symlink_to(path.with_name("real"))),
     "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
@@ -123,20 +122,19 @@ def test_a_damaged_or_foreign_file_is_no_result(course: Course, graded: Graded, 
 
 def test_content_of_another_shape_is_no_result(course: Course, folder: Path, graded: Graded) -> None:
     ResultStore(course).put(KEY, graded)
-    write_kept(folder / KEY, msgspec.msgpack.encode({"key": KEY, "report": {"score": "much"}}))
+    write_state(folder / KEY, msgspec.msgpack.encode({"key": KEY, "report": {"score": "much"}}))
     assert ResultStore(course).get(KEY, PATH) is None
 
 
 def test_a_file_that_unpacks_to_too_much_is_not_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = msgspec.msgpack.encode("x" * 5_000)
-    assert write_kept(folder / KEY, content) and read_kept(folder / KEY, str) == "x" * 5_000
-    monkeypatch.setattr(kept, "MAX_CONTENT", 4_000)
-    assert read_kept(folder / KEY, str) is None
-    assert not write_kept(folder / "other", content) and not (folder / "other").exists()
-    packed = MAGIC + hashlib.sha256(content).digest() + zlib.compress(content)
-    monkeypatch.setattr(kept, "MAX_CONTENT", 1 << 20)
-    monkeypatch.setattr(kept, "MAX_FILE", len(packed) - 1)
-    assert read_kept(folder / KEY, str) is None and not write_kept(folder / "other", content)
+    assert write_state(folder / KEY, content) and read_state(folder / KEY, str) == "x" * 5_000
+    assert read_state(folder / KEY, str, 4_000) is None
+    assert not write_state(folder / "other", content, 4_000) and not (folder / "other").exists()
+    size = (folder / KEY).stat().st_size
+    monkeypatch.setattr(statefiles, "PACKED", 100)
+    assert read_state(folder / KEY, str, 100 * size - 1) is None and read_state(folder / KEY, str, 100 * size)
+    assert not write_state(folder / "other", content, 100 * size - 1)
 
 
 def test_what_lies_there_is_for_this_user_alone(course: Course, graded: Graded, folder: Path) -> None:
@@ -157,6 +155,15 @@ def test_a_disk_that_is_full_leaves_the_old_result_and_no_half(
     assert ResultStore(course).put(KEY, better).report.score == 4  # of this run all the same
     assert ResultStore(course).get(KEY, PATH) == given
     assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+def test_a_result_that_is_too_large_leaves_no_older_one(
+    course: Course, graded: Graded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ResultStore(course).put(KEY, graded)
+    monkeypatch.setattr(statefiles, "PACKED", 1 << 30)
+    assert ResultStore(course).put(KEY, graded).report.score == 1.5  # of this run all the same
+    assert list(folder.iterdir()) == []
 
 
 def test_what_no_run_has_used_for_long_is_dropped(course: Course, graded: Graded, folder: Path) -> None:

@@ -40,22 +40,34 @@ def examine(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker]) -> Exami
         spawn: starts a fresh confined worker.
     """
     started = time.monotonic()
-    session, record = Session(spawn, job.cells, job.limits), _Record()
+    end = started + job.limits.submission_seconds
+    examined, was_killed = _attempt(job, plugin, spawn, end)
+    if was_killed and examined.in_time:  # that may be nothing of the student's doing
+        examined, was_killed = _attempt(job, plugin, spawn, end)
+    seconds = {**examined.seconds, "total": time.monotonic() - started}
+    return replace(examined, seconds=seconds, by_chance=examined.by_chance or was_killed)
+
+
+def _attempt(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker], end: float) -> tuple[Examined, bool]:
+    """Examine a submission until `end`; and whether somebody else has killed one of its workers."""
+    session, record = Session(spawn, job.cells, job.limits, end), _Record()
     try:
         in_time = _examine_in_time(job, plugin, session, record)
         for exercise in job.exercises[len(record.reports) :]:
             record.reports.append(_Exam(job, exercise, plugin, session, record).given_up())
-        return Examined(
+        examined = Examined(
             exercises=tuple(record.reports),
             outputs=session.outputs,
             confinement=session.confinement,
-            seconds={**session.seconds, **record.seconds, "total": time.monotonic() - started},
+            seconds={**session.seconds, **record.seconds},
             notes=_notes(job, session),
             doubts=tuple(record.doubts),
             calls=session.calls,
             memory=session.memory(),
             in_time=in_time,
+            by_chance=session.was_late,
         )
+        return examined, session.was_killed
     finally:
         session.close()
 

@@ -79,6 +79,7 @@ class Examined(msgspec.Struct, frozen=True):
             ``diagnosis``, ``total``).
         calls: how many requests were made of the student's functions, for measuring.
         in_time: whether the grader's own work came to its end; whoever did it is not to be asked again.
+        by_chance: whether a time limit, or a kill from outside, has ended a worker: on a quieter machine it may not.
         memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
     """
 
@@ -91,3 +92,4 @@ class Examined(msgspec.Struct, frozen=True):
     calls: int = 0
     memory: dict[str, int] = {}
     in_time: bool = True
+    by_chance: bool = False

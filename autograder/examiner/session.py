@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,9 +73,12 @@ class Session:
         spawn: starts a fresh worker.
         cells: the cells to run, in order.
         limits: deadlines and the number of restarts.
+        end: when all its time is used up, on the clock of `time.monotonic`; by the limits, from now on, by default.
     """
 
-    def __init__(self, spawn: Callable[[], Worker], cells: Sequence[JobCell], limits: Limits) -> None:
+    def __init__(
+        self, spawn: Callable[[], Worker], cells: Sequence[JobCell], limits: Limits, end: float | None = None
+    ) -> None:
         self._spawn = spawn
         self._cells = cells
         self._limits = limits
@@ -84,11 +88,16 @@ class Session:
         self._deadly: set[int] = set()
         self._restarts = 0
         self._request_number = 0
-        self._end = time.monotonic() + limits.submission_seconds
+        self._watched: object = None  # the names that the present worker looks out for
+        self._end = time.monotonic() + limits.submission_seconds if end is None else end
         self._output_left = MAX_OUTPUTS
         self.outputs: dict[int, list[dict[str, Any]]] = {}
         self.errors: dict[int, dict[str, Any]] = {}
         """What stopped cells, by number: an exception's description; ``ended`` is the `WorkerDied`, if it was one."""
+        self.was_killed = False
+        """Whether a worker was killed, and not by us: where memory runs out, or by whoever keeps the machine."""
+        self.was_late = False
+        """Whether a deadline has ended a worker."""
         self.confinement = "none"
         self.seconds = {"spawn": 0.0, "cells": 0.0, "channel": 0.0}
         self.calls = 0
@@ -120,10 +129,19 @@ class Session:
         self.run_until(self._reached)
         started = time.monotonic()
         self.calls += 1
+        header = self._told_once(header)
         try:
             return self._ask(header, blobs, self._limits.call_seconds, MAX_REPLY)
         finally:
             self.seconds["channel"] += time.monotonic() - started
+
+    def _told_once(self, header: dict[str, Any]) -> dict[str, Any]:
+        """The request without the names to look out for where the worker does so already: there are many of them."""
+        names = header.get("watch", self._watched)
+        if names is None or names != self._watched:
+            self._watched = names
+            return header
+        return {field: value for field, value in header.items() if field != "watch"}
 
     def memory(self) -> dict[str, int]:
         """Bytes that the present worker holds (``rss``, ``pss``, ``private``), as far as this system tells."""
@@ -154,6 +172,7 @@ class Session:
         if self._restarts > self._limits.restarts:
             raise NoMoreRestarts("it was started again as often as it may be")
         if time.monotonic() >= self._end:
+            self.was_late = True
             raise NoMoreTime(self._limits.submission_seconds)
         started = time.monotonic()
         self._restarts += 1
@@ -161,7 +180,7 @@ class Session:
             self._worker = self._spawn()
         except (ConfinementUnavailable, OSError) as failure:  # this machine gave one before, or would not have begun
             raise GraderFault(f"no worker could be started: {failure}") from failure
-        self._ran = 0
+        self._ran, self._watched = 0, None
         self.confinement = self._worker.confinement
         self.seconds["spawn"] += time.monotonic() - started
 
@@ -174,6 +193,7 @@ class Session:
             "cap": self._limits.output_kb << 10,
         }
         started = time.monotonic()
+        self._watched = None  # a cell ends that
         try:
             limits = self._limits
             reply, _ = self._ask(header, (), limits.call_seconds if cell.public_tests else limits.cell_seconds)
@@ -216,6 +236,7 @@ class Session:
             reply, blob = frames.receive(self._worker.sock, deadline=deadline, max_header=max_header)
         except frames.DeadlineExceeded:
             self.close()
+            self.was_late = True
             if deadline == self._end:
                 raise NoMoreTime(self._limits.submission_seconds) from None
             raise TimedOut(seconds) from None
@@ -235,4 +256,5 @@ class Session:
         self.close()
         if overflowed:
             return Crashed("more files than a submission may write")
+        self.was_killed |= code == -signal.SIGKILL
         return Crashed(describe_exit(code), code >= 0) if code is not None else Crashed("a closed channel")

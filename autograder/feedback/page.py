@@ -14,8 +14,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from autograder.autograded import report_of, submission_of
 from autograder.feedback.cells import Block, Cells, nbgrader_of, prose
+from autograder.feedback.kept import kept_in
 from autograder.feedback.mark import Mark
 from autograder.feedback.rows import Row, Translations, marked, plain, rows, say, sentence
 from autograder.messages import N_, Message
@@ -95,9 +95,11 @@ def page(
 
 class _Page:
     def __init__(self, notebook: Mapping[str, Any], marks: Mapping[str, Mark], translations: Translations) -> None:
-        self._notebook, self._marks, self._translations = notebook, marks, translations
+        self._marks, self._translations = marks, translations
         self._cells: list[Mapping[str, Any]] = list(notebook.get("cells", ()))
-        self._report = report_of(notebook)
+        kept = kept_in(notebook)
+        self._report = kept.report if kept else None
+        self._submission = kept.submission if kept else ""
         # In place of a notebook that can't be read stands the course's own, which its author has seen.
         shown = [] if self._unusable else self._cells
         self._blocks = Cells(translations, reported=self._report is not None).blocks(shown)
@@ -138,7 +140,7 @@ class _Page:
             blocks=self._blocks,
             strays=self._strays(),
             file=plain(report.notebook) if report else "",
-            fingerprint=submission_of(self._notebook)[:12],
+            fingerprint=self._submission[:12],
         )
 
     def _say(self, id: str, **args: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,14 +11,18 @@ from pathlib import Path
 from nbgrader import utils
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import base
+from sqlalchemy.engine import make_url
 from traitlets.config import Application, Config
 
 from autograder.course import COURSE_FILE, Course, load_course
 from autograder.errors import CourseError
+from autograder.fingerprints import noting_configurations
+from autograder.nbgrader.databases import database_of
 from autograder.nbgrader.files import is_harmless
 from autograder.release import release_preprocessors
 
 PREPROCESSORS = "autograder.nbgrader.preprocessors"
+DRIVER = "postgresql+psycopg"
 
 
 def configure(config: Config, file: str | Path) -> None:
@@ -36,8 +41,10 @@ def configure(config: Config, file: str | Path) -> None:
     """
     try:
         course = load_course(Path(file).resolve().parent)
+        if course.database is not None:
+            config.CourseDirectory.db_url = _database(course.database)
     except CourseError as error:
-        if Path(sys.argv[0]).stem != "nbgrader":
+        if not _is_nbgrader():
             raise
         print(error, file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -93,7 +100,8 @@ def nbgrader_of(course: Course, **coursedir: str) -> NbGrader:
     app.raise_config_file_errors = True
     app.log_level = "CRITICAL"  # its tracebacks; what goes wrong is raised
     try:
-        app.initialize([], root=str(course.root))
+        with noting_configurations():
+            app.initialize([], root=str(course.root))
     except Exception as fault:  # noqa: BLE001 - the file is a program, and may raise anything
         raise CourseError(
             f"nbgrader's configuration can't be used ({type(fault).__name__}: {fault}); look at "
@@ -102,6 +110,29 @@ def nbgrader_of(course: Course, **coursedir: str) -> NbGrader:
     for name, value in coursedir.items():
         setattr(app.coursedir, name, value)
     return app
+
+
+def _is_nbgrader() -> bool:
+    """Whether this is one of nbgrader's own commands."""
+    return Path(sys.argv[0]).stem == "nbgrader"
+
+
+def _database(address: str) -> str:
+    """The address of ``course.yml`` as nbgrader needs it.
+
+    It names the driver, which is another in older versions of SQLAlchemy. A password is left out for nbgrader's own
+    commands, since ``nbgrader db upgrade`` prints the address; libpq finds it in the environment.
+
+    Raises:
+        CourseError: this is one of these commands, and the driver is missing; ours tell it only if they need it.
+    """
+    address = re.sub(r"^[a-z+]+:", f"{DRIVER}:", address, count=1)
+    if _is_nbgrader():
+        database_of(address, "").expect_driver()
+        if password := make_url(address).password:
+            os.environ["PGPASSWORD"] = str(password)
+            address = re.sub(r"(?<=//)([^:@/]*):[^@]*@", r"\1@", address, count=1)
+    return address
 
 
 _sources: set[Path] = set()

@@ -15,10 +15,12 @@ from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde
 from nbgrader.utils import find_all_files, rmtree
 
-from autograder import ledger
 from autograder.course import Course
 from autograder.errors import CourseError
+from autograder.fingerprints import configuration_of, own_modules
 from autograder.folders import drafts
+from autograder.lock import alone
+from autograder.setting import Setting
 
 # fmt: off
 PASSIVE = frozenset({
@@ -62,14 +64,14 @@ class ClassFiles:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of nbgrader's configuration; see `autograder.ledger.fingerprint`."""
-        return ledger.fingerprint(self._course, ledger.own_modules())
+        """A hash of nbgrader's configuration; see `configuration_of`."""
+        return configuration_of(self._course, own_modules())
 
-    def setting(self, gradebook: Path) -> ledger.Setting:
+    def setting(self, gradebook: Path) -> Setting:
         """Where the class is, for a run that need not ask nbgrader; without a `gradebook` that is no file."""
-        return ledger.Setting(
+        return Setting(
             configuration=self.fingerprint,
-            modules=ledger.own_modules(),
+            modules=own_modules(),
             submitted=str(self.submitted),
             graded=str(self.graded),
             database=str(gradebook) if gradebook.is_file() else "",
@@ -77,8 +79,8 @@ class ClassFiles:
         )
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep other class runs out while this one writes; see `autograder.ledger.alone`."""
-        return ledger.alone(self._course, self.graded)
+        """Keep other class runs out while this one writes; see `autograder.lock.alone`."""
+        return alone(self._course, self.graded)
 
     def notebook(self, student: str, assignment: str) -> Path:
         """Where the graded notebook of a student lies."""
@@ -118,6 +120,19 @@ class ClassFiles:
         self.put_back(student, assignment)
         target = self.notebook(student, assignment).parent
         draft, old = drafts(target)
+        try:
+            self._fill(draft, assignment, folder, notebooks)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)  # a full disk needs the room
+            raise
+        if target.exists():
+            target.rename(old)
+        draft.rename(target)
+        self._converter.set_permissions(assignment, student)
+        if old.exists():
+            rmtree(old)
+
+    def _fill(self, draft: Path, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]) -> None:
         draft.mkdir(parents=True)
         ignored = [*self._coursedir.ignore, "*.ipynb"]
         self._copy(folder, draft, [name for name in find_all_files(str(folder), ignored) if is_harmless(name)])
@@ -128,12 +143,6 @@ class ClassFiles:
             path = draft / f"{name}.ipynb"
             _make_way(path)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", errors="replace")
-        if target.exists():
-            target.rename(old)
-        draft.rename(target)
-        self._converter.set_permissions(assignment, student)
-        if old.exists():
-            rmtree(old)
 
     def _copy(self, root: Path, target: Path, files: Iterable[str]) -> None:
         room = self._coursedir.max_dir_size * 1000  # bytes; nbgrader counts in thousands

@@ -6,12 +6,10 @@ One session writes the whole class: nbgrader's converter opens the database a do
 from __future__ import annotations
 
 import datetime
-import shutil
 import stat
 import subprocess
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +22,6 @@ from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc, temp_attrs
 from sqlalchemy import text
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets import TraitError
 
@@ -33,25 +30,15 @@ from autograder.course import Course
 from autograder.errors import CourseError, UnusableNotebook
 from autograder.feedback.marks import Marks, read_marks
 from autograder.mend import released_notebook
+from autograder.nbgrader.databases import database_of
 from autograder.nbgrader.rows import Rows, assignment_rows, submitted_rows
-from autograder.notebook import read_notebook
+from autograder.notebook import TEST_PREFIX, read_notebook
 from autograder.release import expect_exercises
 from autograder.report import exact
+from autograder.settled import name_of, settle
 
-LOCK_SECONDS = 120
-"""How long to wait for SQLite while formgrader or another command writes."""
-WORKSHOP = ".gradebook-"
-"""What the name of a folder begins with in which a gradebook is made."""
 MAX_TIMESTAMP = 1_000
 """Bytes of a ``timestamp.txt``."""
-
-ADVICE = {
-    "locked": "another program is writing to it: close that, and run this again; what was recorded stays",
-    "full": "make room on its disk, and run this again; what was recorded stays",
-    "disk I/O": "look whether its disk is full, and run this again; what was recorded stays",
-}
-"""What to do, by what SQLite says."""
-OTHER_ADVICE = "after an update of nbgrader, make a copy of it and run `nbgrader db upgrade`"
 
 Cells = dict[str, tuple[str, bool, float]]
 """Source, locked, points, by grade_id."""
@@ -73,8 +60,7 @@ def fill_vanished(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode)
 
 def file_of(url: str) -> Path | None:
     """The file of a database; None of one that is a server's."""
-    address = make_url(url)
-    return Path(address.database or "") if address.get_backend_name() == "sqlite" else None
+    return database_of(url, "").file
 
 
 class ClassGradebook:
@@ -83,12 +69,13 @@ class ClassGradebook:
     Args:
         course: the course.
         app: nbgrader, set up for it (`autograder.nbgrader.config.nbgrader_of`).
+        make: make it where there is none.
 
     Raises:
         CourseError: the gradebook can't be opened. All of the methods raise it where it can't be written.
     """
 
-    def __init__(self, course: Course, app: NbGrader) -> None:
+    def __init__(self, course: Course, app: NbGrader, make: bool = True) -> None:
         self._course, self._app, self._coursedir = course, app, app.coursedir
         self._create_student = Autograde(coursedir=app.coursedir, parent=app).create_student
         try:
@@ -96,43 +83,17 @@ class ClassGradebook:
             self._late.init_plugin()
         except (ImportError, TraitError) as fault:
             raise CourseError(f"nbgrader's configuration of late penalties can't be used: {fault}") from None
-        url = make_url(app.coursedir.db_url)
-        self.path = file_of(app.coursedir.db_url) or Path(url.render_as_string())
-        """The gradebook's file; of another database, its address without the password."""
-        if url.drivername == "sqlite" and "timeout" not in url.query:
-            url = url.update_query_dict({"timeout": str(LOCK_SECONDS)})
-        self._url, self._file = url, file_of(app.coursedir.db_url)
-        with self._told():
-            if self._file is not None and not self._file.exists():
-                self._create(self._file)
-            self.nbgrader = Gradebook(url, app.coursedir.course_id)
-
-    def _create(self, file: Path) -> None:
-        """Make the gradebook whole, and then put it in its place.
-
-        nbgrader takes a second for it, and one that is stopped in the middle lacks its version for good.
-        """
-        with self._workshop() as folder:
-            draft = folder / file.name
-            Gradebook(self._url.set(database=str(draft)), self._coursedir.course_id).close()
-            draft.replace(file)
-
-    @contextmanager
-    def _workshop(self) -> Iterator[Path]:
-        """A folder for temporary files, nbgrader's too: where the next run finds what a killed one has left."""
-        usual, beside = tempfile.tempdir, None if self._file is None else self._file.parent
-        with tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=beside) as folder:
-            tempfile.tempdir = folder
-            try:
-                yield Path(folder)
-            finally:
-                tempfile.tempdir = usual
-
-    def _tidy(self) -> None:
-        """Remove what killed runs have left; no other run is at work, or it would not have let us in."""
-        if self._file is not None:
-            for leftover in self._file.parent.glob(f"{WORKSHOP}*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+        self._database = database_of(app.coursedir.db_url, app.coursedir.course_id)
+        self.path = Path(self._database.name)
+        """The gradebook's file; of a server's database, what it is called."""
+        self._database.expect_driver()
+        with self.told():
+            if make:
+                self._database.make()
+            elif not self._database.is_made():
+                raise CourseError(f"there is no gradebook {self._database.name}; run `autograder grade` first.")
+            self.nbgrader = Gradebook(self._database.url, app.coursedir.course_id)
+            self._database.opened(self.nbgrader)
 
     def __enter__(self) -> ClassGradebook:
         return self
@@ -141,6 +102,7 @@ class ClassGradebook:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.nbgrader.close()
+        self._database.release()
 
     def prepare(self, assignment: str) -> None:
         """Bring the assignment in the gradebook up to its source, as ``nbgrader generate_assignment`` does.
@@ -150,10 +112,11 @@ class ClassGradebook:
         Raises:
             CourseError: graded cells were added or removed, and there are submissions already.
         """
-        self._tidy()
+        with self.told():
+            self._database.take()
         expect_exercises(self._course, assignment)
         names = sorted(path.stem for path in self._course.source_notebook(assignment).parent.glob("*.ipynb"))
-        with self._told():
+        with self.told():
             kept = {name: self._kept_cells(assignment, name) for name in names}
             released = {name: self._released_cells(assignment, name) for name in names}
             changed = {cell for name in names if kept[name] for cell in kept[name].keys() ^ released[name].keys()}
@@ -165,15 +128,22 @@ class ClassGradebook:
                 )
         if kept != released:
             self._generate(assignment)
-        with self._told():
+        with self.told():
             due = self._course.assignment(assignment).due
             self.nbgrader.find_assignment(assignment).duedate = None if due is None else parse_utc(due)
             self.nbgrader.db.commit()
 
     def record(
-        self, student: str, assignment: str, folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]
-    ) -> None:
+        self,
+        student: str,
+        assignment: str,
+        folder: Path,
+        notebooks: Mapping[str, nbformat.NotebookNode],
+        same: Collection[str] | None = None,
+    ) -> dict[str, str]:
         """Write the rows of one submission, as nbgrader's converter and preprocessors do; all of them or none.
+
+        Only a mark that a human has given stays settled here where nothing has changed that it was given for.
 
         Args:
             student: who handed it in; new ones are added, as nbgrader does unless it is told not to.
@@ -181,8 +151,13 @@ class ClassGradebook:
             folder: the submission's folder, with its ``timestamp.txt`` where there is one.
             notebooks: the graded notebooks, by name; all cells of one that is in the folder, and not among them,
                 wait for a human.
+            same: the graded cells whose answers and points are what they were (`autograder.settled`).
+
+        Returns:
+            why cells wait now that a human has marked, by exercise.
         """
-        with self._told(), self._as_one():
+        reopened = {}
+        with self.told(), self._as_one():
             if self._create_student:
                 self.nbgrader.update_or_create_student(student)
             timestamp = self._timestamp(folder)
@@ -193,29 +168,45 @@ class ClassGradebook:
                 submission = self.nbgrader.update_or_create_submission(assignment, student, **known)
                 self._complete(submission)
             for submitted in submission.notebooks:
-                if submitted.name in notebooks:
-                    _fill(submitted, notebooks[submitted.name])
-                    self._penalise(submission, submitted)
-                    continue
-                is_missing = submitted.name != assignment and (
-                    not self._is_in_course(assignment, submitted.name)
-                    or not _is_there(folder / f"{submitted.name}.ipynb")
-                )
+                before = {grade.name: (grade.auto_score, grade.needs_manual_grade) for grade in submitted.grades}
+                self._write(submission, submitted, folder, notebooks)
                 for grade in submitted.grades:
-                    set_score(grade, None)
-                    if is_missing:  # nbgrader calls it so, and worth nothing
-                        grade.auto_score, grade.needs_manual_grade = 0, False
+                    is_same = None if same is None else name_of(submitted.name, grade.name) in same
+                    if why := settle(grade, *before[grade.name], is_same):
+                        reopened[grade.name.removeprefix(TEST_PREFIX)] = why
+        return reopened
+
+    def _write(
+        self,
+        submission: SubmittedAssignment,
+        submitted: SubmittedNotebook,
+        folder: Path,
+        notebooks: Mapping[str, nbformat.NotebookNode],
+    ) -> None:
+        """The automatic scores of one notebook."""
+        if submitted.name in notebooks:
+            _fill(submitted, notebooks[submitted.name])
+            self._penalise(submission, submitted)
+            return
+        assignment = submission.assignment.name
+        is_missing = submitted.name != assignment and (
+            not self._is_in_course(assignment, submitted.name) or not _is_there(folder / f"{submitted.name}.ipynb")
+        )
+        for grade in submitted.grades:
+            set_score(grade, None)
+            if is_missing:  # nbgrader calls it so, and worth nothing
+                grade.auto_score, grade.needs_manual_grade = 0, False
 
     def waiting(self, student: str, assignment: str) -> tuple[str, ...]:
         """The cells of a submission that wait for a human."""
-        with self._told():
+        with self.told():
             submission = self.nbgrader.find_submission(assignment, student)
             grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
             return tuple(grade.name for grade in grades if grade.needs_manual_grade)
 
     def adjusted(self, student: str, assignment: str) -> bool:
         """Whether marks by hand or a late penalty make the score another than the checks gave."""
-        with self._told():
+        with self.told():
             notebooks = self.nbgrader.find_submission(assignment, student).notebooks
             return any(
                 notebook.late_submission_penalty
@@ -229,12 +220,12 @@ class ClassGradebook:
 
     def rows(self, assignment: str, student: str = "") -> dict[str, Rows]:
         """What stands in the gradebook of each submission to an assignment, or of one student's alone, by student."""
-        with self._told():
+        with self.told():
             return submitted_rows(self._execute, assignment, student)
 
     def assignment_rows(self, assignment: str) -> str:
         """A hash of an assignment's own rows."""
-        with self._told():
+        with self.told():
             return assignment_rows(self._execute, assignment)
 
     def undo(self) -> None:
@@ -260,7 +251,7 @@ class ClassGradebook:
 
     def marks(self, student: str, assignment: str, notebook: str) -> Marks:
         """What the gradebook says of a notebook now; nothing where it does not know it."""
-        with self._told():
+        with self.told():
             try:
                 return read_marks(self.nbgrader, notebook, assignment, student)
             except MissingEntry:
@@ -268,7 +259,7 @@ class ClassGradebook:
 
     def knows(self, student: str, assignment: str) -> bool:
         """Whether there are rows of this submission already."""
-        with self._told():
+        with self.told():
             try:
                 self.nbgrader.find_submission(assignment, student)
             except MissingEntry:
@@ -293,17 +284,19 @@ class ClassGradebook:
         commit()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
         """Turn what a database says into one sentence, and leave no row half-written."""
         try:
             yield
+            if hasattr(self, "nbgrader"):
+                self._database.rest(self.nbgrader.db)
         except (InvalidEntry, SQLAlchemyError, subprocess.CalledProcessError) as fault:  # nbgrader's own, too
             if hasattr(self, "nbgrader"):
                 with suppress(SQLAlchemyError):  # a full disk may refuse that as well; the next run does it then
                     self.nbgrader.db.rollback()
             said = str(getattr(fault, "orig", None) or fault).splitlines()[0]
-            advice = next((advice for sign, advice in ADVICE.items() if sign in said), OTHER_ADVICE)
-            raise CourseError(f"the gradebook {self.path} can't be used ({said}); {advice}.") from None
+            advice = self._database.advice(fault, said)
+            raise CourseError(f"the gradebook {self._database.name} can't be used ({said}); {advice}.") from None
 
     def _kept_cells(self, assignment: str, name: str) -> Cells:
         """The course's cells of a notebook as the gradebook knows them."""
@@ -320,9 +313,9 @@ class ClassGradebook:
 
     def _generate(self, assignment: str) -> None:
         """Let nbgrader's own converter write the assignment's rows; the release notebook that it makes is dropped."""
-        url = self._url.render_as_string(hide_password=False)  # with the time to wait for a lock
+        url = self._database.url.render_as_string(hide_password=False)  # with the time to wait for a lock
         with (
-            self._workshop() as dropped,
+            self._database.workshop() as dropped,
             temp_attrs(self._coursedir, assignment_id=assignment, release_directory=str(dropped), db_url=url),
         ):
             converter = GenerateAssignment(coursedir=self._coursedir, parent=self._app)

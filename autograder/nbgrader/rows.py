@@ -99,7 +99,7 @@ class _Found:
     scores: list[float] = field(default_factory=list)
 
     def rows(self) -> Rows:
-        penalty = math.fsum(self.penalties)
+        penalty = max(0.0, math.fsum(self.penalties))  # of the whole work, as `autograder export` counts it
         score = max(0.0, math.fsum(self.scores) - penalty) if self.scores else None
         everything, auto, hand = (_hash(sorted(map(repr, rows))) for rows in (self.all, self.auto, self.hand))
         return Rows(everything, auto, hand, penalty, score)

@@ -77,9 +77,9 @@ class _Worker:
                 self._cells.cap = min(header["cap"], frames.MAX_HEADER // 2)
                 return self._cells.run(header["source"], header["number"]), []
             case "call":
-                return self._watching(header["watch"], lambda: self._call(header, blob))
+                return self._watching(header, lambda: self._call(header, blob))
             case "backward":
-                return self._watching(header["watch"], lambda: self._callee.backward(header, blob))
+                return self._watching(header, lambda: self._callee.backward(header, blob))
             case "kind":
                 return {"kind": self._kind(header["name"])}, []
         raise frames.ProtocolError(f"unknown request {header['op']!r}")
@@ -94,8 +94,8 @@ class _Worker:
             self._seen = self._watch.enter_context(watching(names, self._cells.is_cell))
             self._watched = list(names)
 
-    def _watching(self, names: Sequence[str], answer: Callable[[], Reply]) -> Reply:
-        self.watch(names)
+    def _watching(self, header: dict[str, Any], answer: Callable[[], Reply]) -> Reply:
+        self.watch(header.get("watch", self._watched))  # the names are said once, as long as they are the same
         with closing_new_figures():
             reply, blobs = answer()
         if self._seen:

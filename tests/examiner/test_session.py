@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import struct
 import threading
@@ -17,9 +18,9 @@ from autograder.channel import frames
 from autograder.channel.proxy import Student
 from autograder.course import Limits
 from autograder.errors import ConfinementUnavailable, GraderFault
-from autograder.examiner import lanes
+from autograder.examiner import exam, lanes
 from autograder.examiner.client import GRACE_SECONDS
-from autograder.examiner.job import Job, JobCell
+from autograder.examiner.job import Examined, Job, JobCell
 from autograder.examiner.session import Crashed, Garbled, NoMoreTime, Session, TimedOut, WorkerDied
 
 LIMITS = msgspec.structs.replace(Limits(), call_seconds=0.6, submission_seconds=30, restarts=1)
@@ -227,3 +228,64 @@ def test_a_fresh_worker_answers_after_one_that_was_ended() -> None:
     assert student(1) == 7
     assert [puppet.closed for puppet in puppets] == [True, False]
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "overflowed", "was_killed"), [(-signal.SIGKILL, False, True), (-signal.SIGSEGV, False, False),
+                                           (-signal.SIGKILL, True, False), (1, False, False)],
+)  # fmt: skip
+def test_a_worker_that_somebody_else_has_killed_is_known(code: int, overflowed: bool, was_killed: bool) -> None:
+    puppet = Puppet(lambda sock, number, header: sock.close())
+    puppet.wait, puppet.overflowed = lambda timeout=None: code, overflowed  # type: ignore[method-assign,misc]
+    session = Session(lambda: puppet, (), LIMITS)  # type: ignore[arg-type,return-value]
+    with pytest.raises(Crashed):
+        Student("answer", session)(1)
+    assert (session.was_killed, session.was_late) == (was_killed, False)
+    session.close()
+
+
+def test_a_worker_that_we_have_killed_for_its_time_was_late() -> None:
+    session = Session(lambda: Puppet(lambda *_: None), (), LIMITS)  # type: ignore[arg-type,return-value]
+    with pytest.raises(TimedOut):
+        Student("answer", session)(1)
+    assert (session.was_killed, session.was_late) == (False, True)
+    session.close()
+
+
+@pytest.mark.parametrize("killed", [(), (True,), (True, True)])
+def test_a_submission_whose_worker_was_killed_from_outside_is_examined_once_more(
+    monkeypatch: pytest.MonkeyPatch, killed: tuple[bool, ...]
+) -> None:
+    begun: list[float] = []
+
+    def attempt(job: Job, plugin: object, spawn: object, end: float) -> tuple[Examined, bool]:
+        begun.append(end)
+        return Examined((), calls=len(begun)), len(begun) <= len(killed)
+
+    monkeypatch.setattr(exam, "_attempt", attempt)
+    examined = exam.examine(Job("attention", (), (), 1, LIMITS), None, None)  # type: ignore[arg-type]
+    assert examined.calls == len(begun) == min(2, len(killed) + 1)
+    assert len(set(begun)) == 1  # in the time of one
+    assert examined.by_chance == (len(killed) == 2)
+
+
+def test_a_worker_is_told_once_what_to_look_out_for_and_again_after_a_cell_or_a_restart() -> None:
+    told: list[Any] = []
+
+    def says(sock: socket.socket, number: int, header: dict[str, Any]) -> None:
+        told.append(header.get("watch", header["op"] if header["op"] == "cell" else None))
+        if told[-4:] == [["torch.softmax"], None, ["torch.matmul"], None]:
+            sock.close()  # it dies
+            return
+        frames.send(sock, {"re": number} | (NOTHING if header["op"] == "call" else {"outputs": []}))
+
+    session = Session(lambda: Puppet(says), (JobCell(0, "1"),), LIMITS)  # type: ignore[arg-type,return-value]
+    softmax, matmul = (Student("answer", session, (name,)) for name in ("torch.softmax", "torch.matmul"))
+    softmax(1), softmax(1), matmul(1)
+    with pytest.raises(WorkerDied):
+        matmul(1)
+    matmul(1)
+    session.run_until(1)
+    matmul(1), matmul(1)
+    session.close()
+    assert told == [["torch.softmax"], None, ["torch.matmul"], None, ["torch.matmul"], "cell", ["torch.matmul"], None]

@@ -13,9 +13,10 @@ from traitlets.config import Config
 
 from autograder.feedback.exporter import FeedbackExporter
 from autograder.feedback.mark import Mark
-from autograder.feedback.marks import read_marks
+from autograder.feedback.marks import class_marks, read_marks
 from autograder.feedback.page import page
 from autograder.nbgrader.config import provide_alembic
+from autograder.nbgrader.rows import reading
 from tests.feedback.graded import CELLS, DOUBLE, HALF, Page, notebook, report
 
 OURS = {
@@ -39,7 +40,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, points in (("double", 4), ("half", 2)):
             gradebook.add_solution_cell(name, "attention", "attention")
             gradebook.add_grade_cell(f"test_{name}", "attention", "attention", max_score=points, cell_type="code")
+        gradebook.add_task_cell("essay", "attention", "attention", max_score=3, cell_type="markdown")
+        gradebook.add_solution_cell("draft", "attention", "attention")  # it earns nothing
         gradebook.add_student("dora", first_name="Dora", last_name="Maar")
+        gradebook.add_student("emil")
+        gradebook.add_submission("attention", "emil")
+        gradebook.find_comment("draft", "attention", "attention", "emil").manual_comment = "Well begun."
         submission = gradebook.add_submission("attention", "dora")
         [submitted] = submission.notebooks
         submitted.late_submission_penalty = 0.5
@@ -70,6 +76,7 @@ def test_nbgrader_writes_the_same_page(course: Path) -> None:
     marks = {
         "test_double": Mark(3.25, 4.0, manual=True, comment="Nearly."),
         "test_half": Mark(None, 2.0, needs_human=True),
+        "essay": Mark(None, 3.0, needs_human=True),
     }
     title = "Scaled dot-product attention"
     assert generated(course) == page(GRADED, marks, assignment_title=title, student="Dora Maar", late_penalty=0.5)
@@ -92,6 +99,20 @@ def test_marks_are_what_the_gradebook_says_now(course: Path) -> None:
     assert found.late_penalty == 0.5
     assert found.marks["test_double"] == Mark(3.25, 4.0, manual=True, comment="Nearly.")
     assert found.marks["test_half"] == Mark(None, 2.0, needs_human=True)
+
+
+@pytest.mark.parametrize("student", ["dora", "emil"])
+def test_marks_of_a_class_read_at_once_are_those_that_nbgrader_gives(course: Path, student: str) -> None:
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as gradebook:
+        alone = read_marks(gradebook, "attention", "attention", student)
+    with reading(course / "gradebook.db") as execute:
+        found = class_marks(execute, "attention")
+        assert class_marks(execute, "another") == {}
+    assert found[student, "attention"] == alone
+    assert list(found[student, "attention"].marks) == list(alone.marks)  # the page shows them in this order
+    assert alone.marks["essay"].max_score == 3
+    assert ("draft" in alone.marks) == (student == "emil")
+    assert set(found) == {("dora", "attention"), ("emil", "attention")}
 
 
 def test_without_a_gradebook_the_reports_own_scores_stand() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autograder import grading
+from autograder.class_result import Result
 from autograder.classroom import ClassRun
 from autograder.course import load_course
 from autograder.errors import CourseError, GraderFault
@@ -20,7 +21,6 @@ from autograder.nbgrader.config import nbgrader_of
 from autograder.nbgrader.files import ClassFiles
 from autograder.nbgrader.gradebook import ClassGradebook
 from autograder.notebook import Notebook
-from autograder.results import Result
 from autograder.submissions import submissions
 from tests import courses
 from tests.nbgrader.rows import rows
@@ -54,7 +54,9 @@ def run(folder: Path, grader: Grader, monkeypatch: pytest.MonkeyPatch) -> Run:
             files = ClassFiles(course, app)
             run = ClassRun(course, gradebook, files, "attention", found, seed, fresh)
             assert warm is not None or not run.new
-            return list(run.results(warm.grade_many(run.new, seed) if warm else iter(())))
+            results = list(run.results(warm.grade_many(run.new, seed) if warm else iter(())))
+            run.told()
+            return results
 
     return run_it
 
@@ -151,7 +153,7 @@ def test_a_fault_of_the_grader_waits_for_a_human_and_is_no_zero(
 ) -> None:
     break_it()
     results = run()
-    assert [(one.report.status, one.kept) for one in results] == [("ungraded", False)] * 2
+    assert [(one.report.status, one.retained) for one in results] == [("ungraded", False)] * 2
     assert grades(folder)["amara", TESTS] == [None, None, None, 1]
     assert "the examiner is gone" in page_of(folder, "amara").read_text()
 
@@ -160,7 +162,7 @@ def test_a_fault_keeps_the_earlier_result_and_says_so(run: Run, folder: Path, br
     run()
     before = rows(folder / "gradebook.db")
     break_it()
-    assert [one.kept for one in run(fresh=True)] == [True, True]
+    assert [one.retained for one in run(fresh=True)] == [True, True]
     assert rows(folder / "gradebook.db") == before
 
 
@@ -171,7 +173,7 @@ def test_a_file_that_took_the_place_of_a_graded_one_does_not_keep_its_score(
     submitted(folder, "dora").write_text("{")
     (submitted(folder, "dora").parent / "timestamp.txt").write_text("2026-12-24 12:00:00 UTC")
     amara, dora = run()
-    assert (amara.unchanged, dora.kept, dora.report.status) == (True, False, "unusable")
+    assert (amara.unchanged, dora.retained, dora.report.status) == (True, False, "unusable")
     assert grades(folder)["dora", TESTS] == [None, None, None, 1]
     assert dora.waiting == ("project_qkv", "scaled_dot_product_attention")
     assert [row[2] for row in rows(folder / "gradebook.db")["submitted_assignment"] if row[0] == "dora"] == [
