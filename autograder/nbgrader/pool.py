@@ -66,7 +66,12 @@ def _current(root: Path) -> _Kept:
     if kept is None or (kept.course, kept.hashes) != (course, hashes):
         _close(root)
         grader = Grader(course, course.confinement.grade)
-        kept = _kept[root] = _Kept(course, hashes, grader.__enter__())
+        try:
+            grader.wait()
+        except BaseException:
+            grader.close()
+            raise
+        kept = _kept[root] = _Kept(course, hashes, grader)
     return kept
 
 

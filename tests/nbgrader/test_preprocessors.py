@@ -167,6 +167,8 @@ class Opened:
     def __init__(self, _course: Course, _required: str) -> None:
         Opened.running += 1
 
+    def wait(self) -> None: ...
+
     def close(self) -> None:
         Opened.running -= 1
 
