@@ -304,7 +304,7 @@ class ClassRun:
         retained: bool = False,
     ) -> Result:
         student, assignment, gradebook = submission.student, self._assignment, self._gradebook
-        waiting = gradebook.waiting(student, assignment)
+        row = gradebook.standing(student, assignment)
         return Result(
             student,
             graded.report,
@@ -314,8 +314,8 @@ class ClassRun:
             retained=retained,
             undecided=graded.undecided,
             provisional=provisional(graded),
-            waiting=tuple(name.removeprefix(TEST_PREFIX) for name in waiting),
-            adjusted=gradebook.adjusted(student, assignment),
+            waiting=tuple(name.removeprefix(TEST_PREFIX) for name in row.waiting),
+            adjusted=row.adjusted,
             remarks=remarks_on(submission, assignment, gradebook.has_odd_timestamp(submission.folder)),
             left_out=left_out(submission, self._course, assignment),
         )

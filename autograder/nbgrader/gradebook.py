@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import stat
 import subprocess
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,13 +15,13 @@ from types import TracebackType
 from typing import Any
 
 import nbformat
-from nbgrader.api import Comment, Grade, Gradebook, InvalidEntry, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import Grade, Gradebook, InvalidEntry, MissingEntry, SubmittedNotebook
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc, temp_attrs
 from sqlalchemy import text
-from sqlalchemy.exc import SAWarning, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from traitlets import TraitError
 
 from autograder.autograded import auto_comment, auto_score, not_run, report_of
@@ -31,6 +30,7 @@ from autograder.errors import CourseError, UnusableNotebook
 from autograder.feedback.marks import Marks, read_marks
 from autograder.mend import released_notebook
 from autograder.nbgrader.databases import database_of
+from autograder.nbgrader.recording import AssignmentRows, GradeRow, NotebookRow, SubmissionRow
 from autograder.nbgrader.rows import Rows, assignment_rows, submitted_rows
 from autograder.notebook import TEST_PREFIX, read_notebook
 from autograder.release import expect_exercises
@@ -44,13 +44,13 @@ Cells = dict[str, tuple[str, bool, float]]
 """Source, locked, points, by grade_id."""
 
 
-def set_score(grade: Grade, score: float | None) -> None:
+def set_score(grade: Grade | GradeRow, score: float | None) -> None:
     """Write an automatic score; None, and a mark that a human gave before, make the cell wait for a human."""
     grade.auto_score = exact(score, grade.max_score)
     grade.needs_manual_grade = grade.auto_score is None or grade.manual_score is not None
 
 
-def fill_vanished(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode) -> None:
+def fill_vanished(submitted: SubmittedNotebook | NotebookRow, notebook: nbformat.NotebookNode) -> None:
     """Clear the automatic scores of cells that the graded notebook does not have: they are of another version."""
     present = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells}
     for grade in submitted.grades:
@@ -83,6 +83,7 @@ class ClassGradebook:
             self._late.init_plugin()
         except (ImportError, TraitError) as fault:
             raise CourseError(f"nbgrader's configuration of late penalties can't be used: {fault}") from None
+        self._assignments: dict[str, AssignmentRows] = {}
         self._database = database_of(app.coursedir.db_url, app.coursedir.course_id)
         self.path = Path(self._database.name)
         """The gradebook's file; of a server's database, what it is called."""
@@ -132,6 +133,7 @@ class ClassGradebook:
             due = self._course.assignment(assignment).due
             self.nbgrader.find_assignment(assignment).duedate = None if due is None else parse_utc(due)
             self.nbgrader.db.commit()
+        self._assignments.pop(assignment, None)
 
     def record(
         self,
@@ -157,38 +159,33 @@ class ClassGradebook:
             why cells wait now that a human has marked, by exercise.
         """
         reopened = {}
-        with self.told(), self._as_one():
-            if self._create_student:
-                self.nbgrader.update_or_create_student(student)
-            timestamp = self._timestamp(folder)
-            known = {} if timestamp is None else {"timestamp": timestamp}
-            with warnings.catch_warnings():
-                # nbgrader adds these rows in an order that SQLAlchemy 2 remarks upon; they are written all the same.
-                warnings.simplefilter("ignore", SAWarning)
-                submission = self.nbgrader.update_or_create_submission(assignment, student, **known)
-                self._complete(submission)
+        with self.told():
+            rows = self._rows_of(assignment)
+            submission = rows.make(student, self._timestamp(folder), self._create_student)
             for submitted in submission.notebooks:
                 before = {grade.name: (grade.auto_score, grade.needs_manual_grade) for grade in submitted.grades}
-                self._write(submission, submitted, folder, notebooks)
+                self._fill(submission, submitted, assignment, folder, notebooks)
                 for grade in submitted.grades:
                     is_same = None if same is None else name_of(submitted.name, grade.name) in same
                     if why := settle(grade, *before[grade.name], is_same):
                         reopened[grade.name.removeprefix(TEST_PREFIX)] = why
+            rows.write(submission)
+            self.nbgrader.db.commit()
         return reopened
 
-    def _write(
+    def _fill(
         self,
-        submission: SubmittedAssignment,
-        submitted: SubmittedNotebook,
+        submission: SubmissionRow,
+        submitted: NotebookRow,
+        assignment: str,
         folder: Path,
         notebooks: Mapping[str, nbformat.NotebookNode],
     ) -> None:
-        """The automatic scores of one notebook."""
+        """The automatic scores of one notebook, its remarks, and the late penalty."""
         if submitted.name in notebooks:
-            _fill(submitted, notebooks[submitted.name])
+            _take_over(submitted, notebooks[submitted.name])
             self._penalise(submission, submitted)
             return
-        assignment = submission.assignment.name
         is_missing = submitted.name != assignment and (
             not self._is_in_course(assignment, submitted.name) or not _is_there(folder / f"{submitted.name}.ipynb")
         )
@@ -197,22 +194,19 @@ class ClassGradebook:
             if is_missing:  # nbgrader calls it so, and worth nothing
                 grade.auto_score, grade.needs_manual_grade = 0, False
 
-    def waiting(self, student: str, assignment: str) -> tuple[str, ...]:
-        """The cells of a submission that wait for a human."""
+    def standing(self, student: str, assignment: str) -> SubmissionRow:
+        """How a submission stands now: what waits for a human in it, and whether humans have changed its score."""
         with self.told():
-            submission = self.nbgrader.find_submission(assignment, student)
-            grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
-            return tuple(grade.name for grade in grades if grade.needs_manual_grade)
+            found = self._rows_of(assignment).find(student)
+            if found is None:
+                raise MissingEntry(f"No such submission: {assignment} for {student}")
+            return found
 
-    def adjusted(self, student: str, assignment: str) -> bool:
-        """Whether marks by hand or a late penalty make the score another than the checks gave."""
-        with self.told():
-            notebooks = self.nbgrader.find_submission(assignment, student).notebooks
-            return any(
-                notebook.late_submission_penalty
-                or any(grade.manual_score is not None or grade.extra_credit for grade in notebook.grades)
-                for notebook in notebooks
-            )
+    def _rows_of(self, assignment: str) -> AssignmentRows:
+        """The assignment's own rows, read once: `prepare` alone changes them while we are at work."""
+        if assignment not in self._assignments:
+            self._assignments[assignment] = AssignmentRows(self.nbgrader.db, assignment)
+        return self._assignments[assignment]
 
     def has_odd_timestamp(self, folder: Path) -> bool:
         """Whether there is a ``timestamp.txt`` that tells no time."""
@@ -267,23 +261,6 @@ class ClassGradebook:
             return True
 
     @contextmanager
-    def _as_one(self) -> Iterator[None]:
-        """Commit at the end alone what nbgrader commits in steps: a new submission would be worth 0 for a moment."""
-        database = self.nbgrader.db
-        commit = database.commit
-
-        def flush() -> None:
-            database.flush()
-            database.expire_all()  # as a commit does
-
-        database.commit = flush
-        try:
-            yield
-        finally:
-            database.commit = commit
-        commit()
-
-    @contextmanager
     def told(self) -> Iterator[None]:
         """Turn what a database says into one sentence, and leave no row half-written."""
         try:
@@ -329,23 +306,6 @@ class ClassGradebook:
                 ) from None
         self.nbgrader.db.expire_all()
 
-    def _complete(self, submission: SubmittedAssignment) -> None:
-        """Add the rows that nbgrader makes with a submission, where they are missing: deleted, or of later cells."""
-        database = self.nbgrader.db
-        known = {submitted.name: submitted for submitted in submission.notebooks}
-        for notebook in submission.assignment.notebooks:
-            if notebook.name not in known:
-                known[notebook.name] = SubmittedNotebook(notebook=notebook, assignment=submission)
-                database.add(known[notebook.name])
-            submitted = known[notebook.name]
-            graded = {grade.cell_id for grade in submitted.grades}
-            commented = {comment.cell_id for comment in submitted.comments}
-            grades = [cell for cell in (*notebook.grade_cells, *notebook.task_cells) if cell.id not in graded]
-            remarks = [cell for cell in (*notebook.solution_cells, *notebook.task_cells) if cell.id not in commented]
-            database.add_all([Grade(cell=cell, notebook=submitted) for cell in grades])
-            database.add_all([Comment(cell=cell, notebook=submitted) for cell in remarks])
-        database.flush()
-
     def _timestamp(self, folder: Path) -> datetime.datetime | None:
         """When it was handed in, where that is known."""
         path = folder / "timestamp.txt"
@@ -357,20 +317,18 @@ class ClassGradebook:
             return None
         return timestamp
 
-    def _penalise(self, submission: SubmittedAssignment, submitted: SubmittedNotebook) -> None:
+    def _penalise(self, submission: SubmissionRow, submitted: NotebookRow) -> None:
         """The late penalty, by nbgrader's plugin."""
         submitted.late_submission_penalty = None
-        late = submission.total_seconds_late
-        if late > 0:
-            self.nbgrader.db.flush()
-            self.nbgrader.db.refresh(submitted)
-            penalty = self._late.plugin_inst.late_submission_penalty(submission.student.id, submitted.score, late)
+        if submission.seconds_late > 0:
+            plugin = self._late.plugin_inst
+            penalty = plugin.late_submission_penalty(submission.student, submitted.score, submission.seconds_late)
             if penalty is not None:
                 submitted.late_submission_penalty = self._late._check_late_penalty(submitted, penalty)
 
 
-def _fill(submitted: SubmittedNotebook, notebook: nbformat.NotebookNode) -> None:
-    """The automatic scores and remarks of one notebook."""
+def _take_over(submitted: NotebookRow, notebook: nbformat.NotebookNode) -> None:
+    """The automatic scores and remarks that stand in a graded notebook."""
     report = report_of(notebook)
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if "nbgrader" in cell.metadata}
     for grade in submitted.grades:
