@@ -52,7 +52,8 @@ def grade(options: argparse.Namespace) -> int:
             tell(done, clock, course, seed, options)
         sys.stdout.flush()
         done.told()
-    return 3 if any(result.report.status == "ungraded" for result in done.results) else 0
+    failed = (result for result in done.results if result.report.status == "ungraded" and not result.undecided)
+    return 3 if any(failed) else 0
 
 
 def _unchanged(course: Course, names: Sequence[str], seed: int, options: argparse.Namespace) -> Done | None:
@@ -172,6 +173,9 @@ def feedback(options: argparse.Namespace) -> int:
         raise CourseError(
             f"no graded notebook in {near(Path(place.graded))} can be read; run `autograder grade` again."
         )
+    for page, target in zip(pages, done, strict=True):
+        if target is None:
+            print(f"no page: {near(page.notebook)} can't be read; run `autograder grade` again.", file=sys.stderr)
     print(f"wrote {_counted(len(targets), 'page')} to {near(Path(place.feedback))}, such as {near(targets[-1])}")
     return 0
 
@@ -276,15 +280,27 @@ def _submitted(
 
 def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submission]]) -> Iterator[str]:
     """Students without a submission where one is looked for, and misspelt folders: nobody vanishes without a word."""
-    from autograder.submissions import strange_folders, submissions
+    from autograder.submissions import is_text, strange_folders, submissions
 
+    students = [place.name for place in sorted(folder.iterdir()) if place.is_dir() and place.name[0] != "."]
     for name in found:
         graded = {submission.student for submission in submissions(folder, name)}
-        strays = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and p.name[0] != "." and p.name not in graded]
+        strays = [student for student in students if student not in graded and is_text(student)]
         if strays:
             yield f"no folder {name}/ in: {', '.join(strays)}"
     for student, name in strange_folders(folder, course.assignments):
         yield f"not looked at, {student}: the folder {name}/, which is no assignment's name"
+    for place in sorted(folder.iterdir()):
+        if place.is_file() and place.name[0] != "." and is_text(place.name):
+            yield f"not looked at: {place.name}, which is a file, where each student has a folder"
+    for student in filter(is_text, students):
+        for path in sorted((folder / student).glob("*.ipynb")):
+            shown = path.name.encode(errors="replace").decode()
+            yield f"not looked at, {student}: {shown}, which lies in no assignment's folder"
+    for student in students:
+        if not is_text(student):
+            shown = student.encode(errors="replace").decode()
+            yield f"not looked at: the folder {shown}/, whose name is no text (UTF-8); rename it"
 
 
 def _expect_writable(app: NbGrader) -> None:

@@ -60,7 +60,8 @@ def shown(
             if options.json:
                 print_json({"student": result.student} | result.report.public(translations) | _marks(result))
     except KeyboardInterrupt:
-        print(f"{name}: {len(done)} of {count} are recorded; the rest is graded by the next run.", file=sys.stderr)
+        rest = "is as it was: run this with --fresh again" if options.fresh else "is graded by the next run"
+        print(f"{name}: {len(done)} of {count} are recorded; the rest {rest}.", file=sys.stderr)
         raise
     if not options.json:
         from autograder.terminal import ClassRow, show_class
@@ -121,7 +122,7 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
         yield from (f"remark, {name}: {remark}" for remark in result.remarks)
         yield from (f"not looked at, {name}: {one}, beside {_file_of(result)}" for one in result.left_out)
     for name, result in zip(names, results, strict=True):
-        if result.report.status != "graded":
+        if result.report.status != "graded" and (result.waiting or not result.adjusted):  # nobody has marked it yet
             stays = "; the earlier result of the same file was kept" if result.retained else ""
             yield f"for a human, {name}: {_reason(result).rstrip('.')}{stays}"
         elif result.waiting:
@@ -132,7 +133,7 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
     if doubtful:
         yield (
             f"a time limit decided, {('; ' if several else ', ').join(doubtful)}: graded a second time by the next run "
-            "that has anything to grade, or with --fresh; the better result stays"
+            "that has anything to grade, and the better result stays"
         )
     adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
     if adjusted:

@@ -24,6 +24,8 @@ REASONS = {
     "tier": "another confinement is required",
     "fresh": "graded again with --fresh",
     "again": "graded again, for its result was no longer kept",
+    "other": "another run has graded the same file again",
+    "failed": "it could not be graded before",
     "clock": "a time limit had decided, and it was graded a second time",
     "hand": "a mark by hand",
     "late": "the penalty for handing it in late is another",

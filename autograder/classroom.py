@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +110,7 @@ class ClassRun:
         self._rules, self._store = rules_of(course, assignment, seed), ResultStore(course)
         gradebook.prepare(assignment)
         frame = frame_of(course, assignment, files.fingerprint)
-        self._ledger = Ledger(course, assignment, files.graded, str(gradebook.path), frame)
+        self._ledger = Ledger(course, assignment, files.graded, gradebook.address, frame)
         self._found = gradebook.rows(assignment)
         self._submitted = [self._asked(submission) for submission in submitted]
         if any(one.is_new for one in self._submitted):  # the examiner has to start anyway
@@ -119,7 +119,7 @@ class ClassRun:
         """What has to be examined."""
 
     def _asked(self, submission: Submission) -> _Asked:
-        with suppress(OSError):  # writing there will tell
+        with suppress(OSError, RecursionError):  # writing there will tell
             self._files.put_back(submission.student, self._assignment)
         found, rows = digest(submission.path), self._found.get(submission.student)
         place = self._place(submission).parent
@@ -207,7 +207,7 @@ class ClassRun:
         if graded.report.status == "unusable" and (why := why_unusable(submission, self._course, self._assignment)):
             graded = replace(graded, report=msgspec.structs.replace(graded.report, error=why))
         if graded.report.status == "ungraded" and not graded.undecided and self._retains(asked):
-            return self._result(submission, graded, retained=True)
+            return self._retained(asked, graded)
         if digest(submission.path) != asked.digest:  # it is not known what was examined
             return self._save(asked._replace(digest=""), graded)
         if asked.again:
@@ -250,7 +250,7 @@ class ClassRun:
         report = msgspec.structs.replace(graded.report, notebook="")
         # The last run may have recorded a fault of ours for this file, whose result an earlier one has kept.
         is_same = then is not None and (then.submission, then.rules, then.report) == (asked.digest, self._rules, report)
-        self._begin(asked, "" if stored else "fresh" if self._fresh else "clock" if asked.again else "again")
+        self._begin(asked, "other" if stored else "fresh" if self._fresh else "clock" if asked.again else "again")
         if not (stored and is_same and self._ledger.files_stand(submission, place)):
             self._files.write(student, self._assignment, folder, everything)
         answers = answers_in(everything, TEST_PREFIX, KEY, "" if is_graded else asked.digest)
@@ -262,6 +262,9 @@ class ClassRun:
         return self._entered(asked, result, handed_in, answers)
 
     def _begin(self, asked: _Asked, examined: str) -> None:
+        then = self._ledger.entry(asked.student)
+        if then is not None and then.report.status != "graded":
+            examined = "failed"
         self._ledger.begin(asked.student, self._found.get(asked.student), examined)
 
     def _entered(self, asked: _Asked, result: Result, handed_in: Snapshot | None, answers: dict[str, str]) -> Result:
@@ -289,10 +292,21 @@ class ClassRun:
             )
         self._gradebook.undo()
         if self._retains(asked):
-            return self._result(submission, Graded(report), retained=True)
+            return self._retained(asked, Graded(report))
+        then = self._ledger.entry(asked.student)
         self._begin(asked, "")
-        self._gradebook.record(submission.student, self._assignment, submission.folder, {})
-        return self._entered(asked, self._result(submission, Graded(report)), None, {})
+        # The answers are what they were, as far as anybody knows: marks by hand stay settled, and wait for no reason.
+        answers = then.answers if then is not None else {}
+        same = None if then is None else set(answers)
+        reopened = self._gradebook.record(submission.student, self._assignment, submission.folder, {}, same)
+        result = replace(self._result(submission, Graded(report)), reopened=reopened)
+        return self._entered(asked, result, None, answers)
+
+    def _retained(self, asked: _Asked, graded: Graded) -> Result:
+        """What an earlier run has recorded stays; where that run was killed, its change is told now."""
+        result = self._result(asked.submission, graded, retained=True)
+        entry, before = self._ledger.entry(asked.student), self._ledger.before(asked.student)
+        return result if entry is None or before is None else replace(result, change=change_of(before, entry))
 
     def _result(
         self,
@@ -314,11 +328,16 @@ class ClassRun:
             retained=retained,
             undecided=graded.undecided,
             provisional=provisional(graded),
-            waiting=tuple(name.removeprefix(TEST_PREFIX) for name in row.waiting),
+            waiting=self._in_order({name.removeprefix(TEST_PREFIX) for name in row.waiting}),
             adjusted=row.adjusted,
             remarks=remarks_on(submission, assignment, gradebook.has_odd_timestamp(submission.folder)),
             left_out=left_out(submission, self._course, assignment),
         )
+
+    def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        """Exercises as the course has them, and behind them what it knows nothing of."""
+        known = [name for name in self._course.assignment(self._assignment).exercises if name in names]
+        return (*known, *sorted(set(names).difference(known)))
 
     def _place(self, submission: Submission) -> Path:
         return self._files.notebook(submission.student, self._assignment)

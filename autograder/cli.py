@@ -88,7 +88,7 @@ def _add_grade(commands: Any) -> None:
         description="Grade a folder of submissions, DIR/<student>/<assignment>/<assignment>.ipynb, and record the "
         "class in nbgrader's gradebook and autograded/, as `nbgrader autograde` does. Unchanged submissions keep their "
         "result. Prints a table for each assignment, then who was repaired and who needs a human.",
-        epilog="exit code: 0 every submission was graded or is listed as unusable, 2 unusable input, "
+        epilog="exit code: 0 every submission was graded or is listed for a human, 2 unusable input, "
         "3 fault of the grader: some submissions stay ungraded",
     )
     _add_assignments(command)

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -278,6 +278,12 @@ class _Work:
         )
 
 
+def _to_see_again(exercises: Iterable[Exercise]) -> Iterator[str]:
+    for exercise in exercises:
+        if exercise.regraded:
+            yield f"{exercise.name.removeprefix(TEST_PREFIX)} was marked by hand before it was graded again"
+
+
 def _row(assignment: Any, student: Any, work: _Work, doubts: tuple[str, ...]) -> Row:
     submission, exercises = work.submissions.get(student.id), work.exercises(student.id)
     status: Status = "graded"
@@ -303,7 +309,7 @@ def _row(assignment: Any, student: Any, work: _Work, doubts: tuple[str, ...]) ->
         score=score,
         max_score=work.max_score,
         status=status,
-        to_read=doubts if submission is not None else (),
+        to_read=(*doubts, *_to_see_again(exercises)) if submission is not None else (),
         exercises=exercises,
     )
 

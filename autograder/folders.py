@@ -65,7 +65,7 @@ def is_as(folder: Path, then: Snapshot | None, read: bool = False) -> bool:
     try:
         for name, path, status in _files(folder):
             seen = then.get(name)
-            if seen is None or (seen.mode, seen.size) != (status.st_mode, status.st_size):
+            if seen is None or (seen.mode, seen.size) != _status(status)[:2]:
                 return False
             met += 1
             is_same = _status(status)[2:] == (seen.times, seen.inode)
@@ -75,7 +75,7 @@ def is_as(folder: Path, then: Snapshot | None, read: bool = False) -> bool:
                 continue  # what it holds decides
             if not seen.content or _content(path, status, MAX_COMPARED) != seen.content:
                 return False
-    except OSError:
+    except (OSError, OverflowError):  # it can't be read, or holds too much by now
         return False
     return met == len(then)
 

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -249,11 +250,16 @@ class Grader:
                 return lane.examine(job, deadline)
             except GraderFault as fault:
                 if lane is not None:
-                    lane.close()
-                self._lanes.lane = None
+                    self._give_up(lane)
                 if isinstance(fault, LaneLost) or attempt + 1 == ATTEMPTS or self._closed:
                     raise
         raise AssertionError("unreachable")
+
+    def _give_up(self, lane: Lane) -> None:
+        lane.close()
+        self._lanes.lane = None
+        with self._opening, suppress(ValueError):  # not one that `close` has met
+            self._open.remove(lane)
 
     def _new_lane(self) -> Lane:
         with self._opening:

@@ -13,6 +13,8 @@ from autograder.notebook import TEST_PREFIX, Cell, Kind, Notebook
 from autograder.runnable import cleared, joined, kept_of_changed, without_strays
 
 ILLUSTRATION = "illustration"
+MAX_NAMES = 8
+"""How many names a sentence tells."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Restoration:
             return [own]
         text, names = self._kept[cell.index]
         said = N_("kept {names} of the changed cell {cell}, for other cells use it")
-        self._tell(said, names=", ".join(names), cell=role.grade_id)
+        more = [f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+        self._tell(said, names=", ".join([*names[:MAX_NAMES], *more]), cell=role.grade_id)
         own = replace(own, number=-1 - len(self._released) - cell.index)
         kept = MendedCell(cell.index, "code", text, runs=True)
         return [kept, own] if role.is_grade else [own, kept]

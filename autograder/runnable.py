@@ -288,20 +288,24 @@ def kept_of_changed(changed: Mapping[int, tuple[str, str]], own: Sequence[str]) 
     for one in brought:
         for name in one.names:
             giving.setdefault(name, []).append(one)
-    needed, wanted = _taken_from_elsewhere(own), set[str]()
+    waiting, wanted = list(_taken_from_elsewhere(own) & giving.keys()), set[str]()
     kept: set[_Brought] = set()
-    while found := needed & giving.keys():
-        wanted |= found
-        new = {one for name in found for one in giving.pop(name)} - kept
-        kept |= new
-        needed = needed.union(*(free_names(one.text) for one in new))
-    result: dict[int, tuple[str, list[str]]] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in wanted:
+            continue
+        wanted.add(name)
+        for one in giving[name]:
+            if one not in kept:
+                kept.add(one)
+                waiting += free_names(one.text) & giving.keys()
+    texts: dict[int, list[str]] = {}
+    names: dict[int, dict[str, None]] = {}
     for one in brought:
         if one in kept:
-            text, names = result.get(one.number, ("", []))
-            more = [name for name in one.names if name in wanted and name not in names]
-            result[one.number] = (f"{text}\n{one.text}".lstrip("\n"), names + more)
-    return result
+            texts.setdefault(one.number, []).append(one.text)
+            names.setdefault(one.number, {}).update(dict.fromkeys(name for name in one.names if name in wanted))
+    return {number: ("\n".join(text), list(names[number])) for number, text in texts.items()}
 
 
 class _Brought(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,10 +34,16 @@ def answers_in(notebooks: Mapping[str, Any], test_prefix: str, key: str, other: 
             name = role["grade_id"]
             answers = [cell] if role["solution"] else _named(roles, name.removeprefix(test_prefix))
             elsewhere = not answers or any({"answered_in", "added"} & set(one.metadata.get(key, {})) for one in answers)
-            sources = everything if elsewhere else [one.source for one in answers]
+            sources = everything if elsewhere else [one.source + _attached(one) for one in answers]
             counted = "\0".join([other, str(role.get("points")), *sources])
             found[name_of(notebook, name)] = hashlib.sha256(counted.encode(errors="replace")).hexdigest()
     return found
+
+
+def _attached(cell: Any) -> str:
+    """The pictures in a cell of text, which are as much of the answer."""
+    attached = cell.get("attachments")
+    return f"\0{json.dumps(attached, sort_keys=True)}" if attached else ""
 
 
 def name_of(notebook: str, cell: str) -> str:

@@ -46,6 +46,7 @@ def submissions(folder: Path, assignment: str) -> list[Submission]:
         Submission(place.parent.name, _notebook_in(place, assignment), place)
         for place in sorted(folder.glob(f"*/{assignment}"))
         if not place.parent.name.startswith(".")
+        and is_text(place.parent.name)
         and not place.is_symlink()
         and not place.parent.is_symlink()
         and place.is_dir()
@@ -103,8 +104,20 @@ def strange_folders(folder: Path, assignments: Collection[str]) -> list[tuple[st
     return [
         (place.parent.name, place.name)
         for place in sorted(folder.glob("*/*"))
-        if place.is_dir() and place.name not in assignments and "." not in (place.name[0], place.parent.name[0])
+        if place.is_dir()
+        and place.name not in assignments
+        and "." not in (place.name[0], place.parent.name[0])
+        and is_text(place.parent.name)
     ]
+
+
+def is_text(name: str) -> bool:
+    """Whether a file's name is text, which not all are that a disk can hold; a gradebook takes no other."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def visible(folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ calls the function itself. Prints CPU milliseconds a submission, medians.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -72,11 +73,12 @@ def main() -> int:
     parser.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", default=["attention"])
     parser.add_argument("--count", type=int, default=20, help="submissions to each (default: 20)")
     options = parser.parse_args()
-    os.chdir(tempfile.mkdtemp(prefix="floor-"))  # notebooks write where they are
-    for name in options.assignments:
-        floor = measure(name, options.count)
-        cells, checks = statistics.median(floor.cells), statistics.median(floor.checks)
-        print(f"{name:<12} cells {cells:6.1f} ms, checks {checks:6.1f} ms, together {cells + checks:6.1f} ms")
+    # Notebooks write where they are.
+    with tempfile.TemporaryDirectory(prefix="floor-") as folder, contextlib.chdir(folder):
+        for name in options.assignments:
+            floor = measure(name, options.count)
+            cells, checks = statistics.median(floor.cells), statistics.median(floor.checks)
+            print(f"{name:<12} cells {cells:6.1f} ms, checks {checks:6.1f} ms, together {cells + checks:6.1f} ms")
     return 0
 
 

@@ -496,7 +496,7 @@ def test_a_fault_of_ours_on_another_file_keeps_nothing(
     assert grades("ada")["test_double"] == [None, None, None, 1]
     assert told["bob"]["score"] == 2.5
     grader.fails = False
-    assert change(graded_class(capsys)["ada"]) == (None, 3, {"again"})
+    assert change(graded_class(capsys)["ada"]) == (None, 3, {"failed"})
 
 
 def test_files_that_cannot_be_handled_keep_the_earlier_result_of_the_same_submission(

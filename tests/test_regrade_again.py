@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import sqlite3
 import sys
 import sysconfig
 import types
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from autograder.course import load_course, suite_hash
 from autograder.fingerprints import frame_of, own_modules
 from autograder.ledger import Ledger
 from autograder.nbgrader.files import ClassFiles
-from autograder.nbgrader.rows import _Found
+from autograder.nbgrader.rows import _Found, submitted_rows
 from autograder.settled import REOPENED
 from autograder.statefiles import Journal
 
@@ -191,6 +193,47 @@ def test_what_a_person_has_to_decide_is_as_unchanged_as_the_others(
     main(["grade"])
     refuse_the_long_way()
     assert graded_class(capsys)["bob"]["status"] == "ungraded"
+
+
+def test_a_folder_within_a_submission_is_as_it_was(
+    grader: type[ByText], course: Path, capsys: Capture, refuse_the_long_way: Callable[[], None]
+) -> None:
+    data = submitted("bob").parent / "data"
+    (data / "more").mkdir(parents=True)
+    (data / "more" / "numbers.csv").write_text("1,2\n")
+    main(["grade"])
+    refuse_the_long_way()
+    assert all(one["unchanged"] for one in graded_class(capsys).values())
+    (data / "more" / "numbers.csv").write_text("1,3\n")
+    with pytest.raises(AssertionError, match="asked nbgrader"):
+        main(["grade"])
+
+
+def test_what_a_killed_run_has_changed_is_told_where_the_next_one_fails(
+    grader: type[ByText], course: Path, capsys: Capture, kill: Callable[..., None]
+) -> None:
+    main(["grade"])
+    hand_in("ada", 3)
+    kill(Ledger, "told", call=1)
+    grader.fails_for = ("ada",)
+    told = graded_class(capsys, "--fresh")
+    assert told["ada"]["retained"] and change(told["ada"]) == (4, 3, {"file"})
+
+
+def test_nothing_that_grows_with_the_class_is_read_from_end_to_end_for_one_student(
+    grader: type[ByText], course: Path
+) -> None:
+    main(["grade"])
+    read: set[str] = set()
+
+    def explain(query: str, asked: Mapping[str, Any]) -> list[Any]:
+        with contextlib.closing(sqlite3.connect("gradebook.db")) as connection:
+            read.update(row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", asked))
+        return []
+
+    submitted_rows(explain, "attention", "ada")
+    large = ("submitted_assignment", "submitted_notebook", "grade", "comment")
+    assert read and not [step for step in read if step.startswith("SCAN") and step.split()[1] in large]
 
 
 def test_a_fault_of_ours_is_tried_again_alone(grader: type[ByText], course: Path, capsys: Capture) -> None:

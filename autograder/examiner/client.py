@@ -149,6 +149,7 @@ class Lane:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._pid: int | None = None
+        self._is_killed = False
         try:
             self._pid = int(self._receive(time.monotonic() + HELLO_SECONDS)["pid"])
         except BaseException:
@@ -188,7 +189,8 @@ class Lane:
         self._kill()
 
     def _kill(self) -> None:
-        if self._pid is not None:  # one that has not said who it is ends by its closed socket
+        if self._pid is not None and not self._is_killed:  # one that has not said who it is ends by its closed socket
+            self._is_killed = True  # soon its number may be somebody else's
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from nbgrader import utils
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import base
 from sqlalchemy.engine import make_url
@@ -18,7 +17,7 @@ from autograder.course import COURSE_FILE, Course, load_course
 from autograder.errors import CourseError
 from autograder.fingerprints import noting_configurations
 from autograder.nbgrader.databases import database_of
-from autograder.nbgrader.files import is_harmless
+from autograder.nbgrader.files import files_in, is_harmless
 from autograder.release import release_preprocessors
 
 PREPROCESSORS = "autograder.nbgrader.preprocessors"
@@ -147,7 +146,7 @@ def _leave_out_what_is_not_harmless(source: Path) -> None:
     """
 
     def find_all_files(path: str, exclude: list[str] | None = None) -> list[str]:
-        found: list[str] = utils.find_all_files(path, exclude)
+        found = list(files_in(path, exclude or []))
         if any(Path(path).resolve().is_relative_to(place) for place in _sources):
             return found
         return [name for name in found if is_harmless(name)]

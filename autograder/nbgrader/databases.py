@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -13,7 +14,8 @@ from nbgrader.api import Base, Gradebook
 from nbgrader.dbutil import ALEMBIC_DIR
 from sqlalchemy import Connection, Engine, TextClause, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
@@ -29,6 +31,9 @@ WORKSHOP = ".gradebook-"
 WRITING, MAKING = 0x6175_746F, 0x6175_7470
 """The keys of our locks on a server's database, any two numbers that nobody else is likely to use."""
 
+AWAKE = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+"""Has the server (PostgreSQL 14 and later) keep a connection that idles, as all do while a class is examined."""
+
 BUSY = "another program is writing to it: close that, and run this again; what was recorded stays"
 FULL = "make room on its disk, and run this again; what was recorded stays"
 UPGRADE = "after an update of nbgrader, make a copy of it and run `nbgrader db upgrade`"
@@ -38,6 +43,7 @@ SQLITE_ADVICE = {
     "disk I/O": "look whether its disk is full, and run this again; what was recorded stays",
 }
 """What to do, by what SQLite says."""
+BACK = "run this again when the server is back; what was recorded stays"
 PASSWORD = "where `database` in course.yml has no password, it is read from ~/.pgpass or the variable PGPASSWORD"
 RIGHTS = "ask whoever keeps the server to let you write there (SELECT alone is enough for `feedback` and `export`)"
 STATES = {
@@ -49,7 +55,7 @@ STATES = {
     "42501": RIGHTS,
     "53100": FULL,
     "55P03": BUSY,
-    "57P01": "run this again when the server is back; what was recorded stays",
+    "57P01": BACK,
 }
 """What to do, by PostgreSQL's code of the error (its documentation, appendix A)."""
 SIGNS = {
@@ -75,6 +81,7 @@ class Database:
     Attributes:
         url: for nbgrader.
         name: for people, and without a password.
+        address: which database it is, where two have the same name; without a password too.
     """
 
     kind = ""
@@ -84,6 +91,7 @@ class Database:
         place = url.host or url.query.get("host")
         where = f" on {place}" if place else ""
         self.name = f"{url.database or 'of the default name'}{where} ({self.kind or url.get_backend_name()})"
+        self.address = url.difference_update_query(["password"]).render_as_string(hide_password=True)
 
     @property
     def file(self) -> Path | None:
@@ -130,7 +138,7 @@ class Database:
     @contextmanager
     def workshop(self) -> Iterator[Path]:
         """A folder for temporary files, nbgrader's too."""
-        with _temporary(None) as folder:
+        with _temporary(None, WORKSHOP) as folder:
             yield folder
 
     def advice(self, fault: Exception, said: str) -> str:
@@ -143,7 +151,7 @@ class SQLite(Database):
 
     def __init__(self, url: URL, course_id: str) -> None:
         super().__init__(url, course_id)
-        self.name = url.database or ""
+        self.name = self.address = url.database or ""
         if url.drivername == "sqlite" and "timeout" not in url.query:
             self.url = url.update_query_dict({"timeout": str(LOCK_SECONDS)})
 
@@ -169,14 +177,19 @@ class SQLite(Database):
 
     def take(self) -> None:
         """Remove what killed runs have left; no other run is at work, or it would not have let us in."""
-        for leftover in self.file.parent.glob(f"{WORKSHOP}*"):
+        for leftover in self.file.parent.glob(f"{glob.escape(self._workshop)}*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
     @contextmanager
     def workshop(self) -> Iterator[Path]:
         """A folder for temporary files, where the next run finds what a killed one has left."""
-        with _temporary(self.file.parent) as folder:
+        with _temporary(self.file.parent, self._workshop) as folder:
             yield folder
+
+    @property
+    def _workshop(self) -> str:
+        """What its workshops' names begin with; another course's gradebook may lie beside it, and be made now."""
+        return f"{WORKSHOP}{self.file.name}-"
 
     def advice(self, fault: Exception, said: str) -> str:
         """What to do about what SQLite `said`."""
@@ -193,6 +206,7 @@ class PostgreSQL(Database):
         if "connect_timeout" not in url.query and "PGCONNECT_TIMEOUT" not in os.environ:
             self.url = url.update_query_dict({"connect_timeout": str(CONNECT_SECONDS)})
         self._lock: ExitStack | None = None
+        self._locking: Connection | None = None
 
     def is_made(self) -> bool:
         """Whether there are all tables."""
@@ -219,12 +233,16 @@ class PostgreSQL(Database):
                 connection.execute(course, {"id": self.course_id})
 
     def opened(self, gradebook: Gradebook) -> None:
-        """Wait for others' locks as long as for SQLite's, and not for ever."""
+        """Wait for others' locks as long as for SQLite's, and not for ever; and write only while the lock is ours."""
 
         def limit(session: Session, transaction: object, connection: Connection) -> None:
+            self._expect_lock()
             connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
 
         event.listen(gradebook.db, "after_begin", limit)
+        event.listen(gradebook.engine, "connect", _stay_awake)
+        gradebook.db.rollback()
+        gradebook.engine.dispose()  # it has connected already
 
     def rest(self, session: Session) -> None:
         """End the transaction that reading began: servers end the connections of those that do nothing for long."""
@@ -233,6 +251,7 @@ class PostgreSQL(Database):
     def take(self) -> None:
         """Keep other class runs out, on this machine or another, until `release` or the end of the process."""
         if self._lock is not None:
+            self._expect_lock()
             return
         with ExitStack() as held:
             connection = held.enter_context(self._engine().connect())
@@ -244,13 +263,25 @@ class PostgreSQL(Database):
             # Nothing is changed by it; whoever may not write is told before minutes are spent.
             connection.execute(text("UPDATE grade SET auto_score = auto_score WHERE false"))
             connection.execute(text("INSERT INTO student SELECT * FROM student WHERE false"))
-            self._lock = held.pop_all()
+            self._lock, self._locking = held.pop_all(), connection
 
     def release(self) -> None:
         """Let other runs in."""
         if self._lock is not None:
             self._lock.close()
-            self._lock = None
+            self._lock = self._locking = None
+
+    def _expect_lock(self) -> None:
+        """Refuse to go on where the connection was ended that keeps other runs out: one may have begun."""
+        if self._locking is None:
+            return
+        try:
+            self._locking.execute(text("SELECT 1"))
+        except SQLAlchemyError as fault:
+            said = str(getattr(fault, "orig", None) or fault).splitlines()[0]
+            raise CourseError(
+                f"the connection has ended that kept other runs out of the gradebook {self.name} ({said}); {BACK}."
+            ) from None
 
     def advice(self, fault: Exception, said: str) -> str:
         """What to do about what the server or its client library `said`."""
@@ -261,7 +292,9 @@ class PostgreSQL(Database):
         return next((advice for sign, advice in SIGNS.items() if sign in said), other)
 
     def _engine(self) -> Engine:
-        return create_engine(self.url, poolclass=NullPool)
+        engine = create_engine(self.url, poolclass=NullPool)
+        event.listen(engine, "connect", _stay_awake)
+        return engine
 
     def _missing(self, connection: Connection) -> set[str]:
         """The tables that are not there, and the one of the version where it holds none."""
@@ -306,10 +339,17 @@ def _locked(function: str, key: int) -> TextClause:
     return text(f"SELECT {function}({key}, hashtext(current_schema()))")
 
 
+def _stay_awake(connection: DBAPIConnection, _: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(AWAKE)
+    cursor.close()
+    connection.commit()  # a later rollback would take it back
+
+
 @contextmanager
-def _temporary(beside: Path | None) -> Iterator[Path]:
+def _temporary(beside: Path | None, prefix: str) -> Iterator[Path]:
     usual = tempfile.tempdir
-    with tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=beside) as folder:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as folder:
         tempfile.tempdir = folder
         try:
             yield Path(folder)

@@ -87,6 +87,8 @@ class ClassGradebook:
         self._database = database_of(app.coursedir.db_url, app.coursedir.course_id)
         self.path = Path(self._database.name)
         """The gradebook's file; of a server's database, what it is called."""
+        self.address = self._database.address
+        """Which one it is, of all that may have the same name."""
         self._database.expect_driver()
         with self.told():
             if make:
@@ -267,13 +269,19 @@ class ClassGradebook:
             yield
             if hasattr(self, "nbgrader"):
                 self._database.rest(self.nbgrader.db)
+        except CourseError:
+            self._roll_back()
+            raise
         except (InvalidEntry, SQLAlchemyError, subprocess.CalledProcessError) as fault:  # nbgrader's own, too
-            if hasattr(self, "nbgrader"):
-                with suppress(SQLAlchemyError):  # a full disk may refuse that as well; the next run does it then
-                    self.nbgrader.db.rollback()
+            self._roll_back()
             said = str(getattr(fault, "orig", None) or fault).splitlines()[0]
             advice = self._database.advice(fault, said)
             raise CourseError(f"the gradebook {self._database.name} can't be used ({said}); {advice}.") from None
+
+    def _roll_back(self) -> None:
+        if hasattr(self, "nbgrader"):
+            with suppress(SQLAlchemyError):  # a full disk may refuse that as well; the next run does it then
+                self.nbgrader.db.rollback()
 
     def _kept_cells(self, assignment: str, name: str) -> Cells:
         """The course's cells of a notebook as the gradebook knows them."""

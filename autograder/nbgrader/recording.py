@@ -7,13 +7,12 @@ recorded. Rows are its tables' (`nbgrader.api`), and those that it would make wi
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbgrader.api import (
     Assignment,
-    BaseCell,
     Comment,
     Grade,
     GradeCell,
@@ -195,21 +194,25 @@ class AssignmentRows:
         """The notebooks of a submission with their rows."""
         kept = SubmittedNotebook
         rows = self._database.execute(
-            select(kept.id, kept.notebook_id, kept.late_submission_penalty).where(kept.assignment_id == submission)
+            select(kept.id, kept.notebook_id, kept.late_submission_penalty).where(
+                kept.notebook_id.in_(self._notebooks), kept.assignment_id == submission
+            )
         )
         found = {id: NotebookRow(id, of, self._notebooks.get(of, ""), penalty) for id, of, penalty in rows}
-        points = {id: most for cells in self._graded.values() for id, _, most in cells}
-        graded = [getattr(Grade, name) for name in _GRADED]
-        for row in self._of(found, Grade, *graded):
-            notebook, id, cell, name, *values = row
-            found[notebook].grades.append(GradeRow(id, cell, name, points.get(cell, 0.0), *values))
-        for notebook, id, cell, name, said in self._of(found, Comment, Comment.auto_comment):
-            found[notebook].comments.append(CommentRow(id, cell, name, said))
+        graded = {id: (name, most) for cells in self._graded.values() for id, name, most in cells}
+        for notebook, id, cell, *values in self._of(found, Grade, graded, *(getattr(Grade, name) for name in _GRADED)):
+            found[notebook].grades.append(GradeRow(id, cell, *graded[cell], *values))
+        commented = {id: name for cells in self._commented.values() for id, name, *_ in cells}
+        for notebook, id, cell, said in self._of(found, Comment, commented, Comment.auto_comment):
+            found[notebook].comments.append(CommentRow(id, cell, commented[cell], said))
         return list(found.values())
 
-    def _of(self, notebooks: Mapping[str, Any], kind: type[Any], *columns: Any) -> Iterator[Sequence[Any]]:
-        query = select(kind.notebook_id, kind.id, kind.cell_id, BaseCell.name, *columns)
-        query = query.join(BaseCell, BaseCell.id == kind.cell_id).where(kind.notebook_id.in_(notebooks))
+    def _of(
+        self, notebooks: Iterable[str], kind: type[Any], cells: Iterable[str], *columns: Any
+    ) -> Iterator[Sequence[Any]]:
+        """Rows of these cells in these notebooks: both, since the tables are indexed by cells first."""
+        query = select(kind.notebook_id, kind.id, kind.cell_id, *columns)
+        query = query.where(kind.cell_id.in_(cells), kind.notebook_id.in_(notebooks))
         return map(tuple, self._database.execute(query))
 
     def _complete(self, submission: SubmissionRow) -> None:

@@ -29,21 +29,24 @@ _ASSIGNMENT = (
        LEFT JOIN base_cell ON notebook.id = base_cell.notebook_id
        LEFT JOIN grade_cells ON grade_cells.id = base_cell.id WHERE assignment.name = :assignment""",
 )
+# From the assignment to its submissions, by keys alone: nbgrader's tables have no index for any other way, and a class
+# of thousands would be read anew for each of its students.
 _SUBMITTED = """
-    FROM submitted_assignment JOIN assignment ON assignment.id = submitted_assignment.assignment_id
-    LEFT JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id
-    LEFT JOIN notebook ON notebook.id = submitted_notebook.notebook_id """
-_WHOSE = """
-    WHERE assignment.name = :assignment AND (:student = '' OR student_id = :student)"""
-_NOTEBOOKS = f"""SELECT student_id, notebook.name, late_submission_penalty, timestamp, extension
-    {_SUBMITTED}{_WHOSE}"""
+    FROM assignment JOIN submitted_assignment ON submitted_assignment.assignment_id = assignment.id
+    LEFT JOIN notebook ON notebook.assignment_id = assignment.id
+    LEFT JOIN submitted_notebook ON submitted_notebook.notebook_id = notebook.id
+    AND submitted_notebook.assignment_id = submitted_assignment.id"""
+_CELLS = " JOIN base_cell ON base_cell.notebook_id = notebook.id"
+_WHOSE = " WHERE assignment.name = :assignment"
+_ONE = " AND student_id = :student"
+_NOTEBOOKS = f"""SELECT student_id, notebook.name, late_submission_penalty, submitted_notebook.id IS NULL, timestamp,
+    extension {_SUBMITTED}{_WHOSE}"""
 _GRADES = f"""SELECT student_id, notebook.name, base_cell.name,
     auto_score, needs_manual_grade, manual_score, extra_credit
-    {_SUBMITTED} JOIN grade ON grade.notebook_id = submitted_notebook.id
-    JOIN base_cell ON base_cell.id = grade.cell_id {_WHOSE}"""
-_COMMENTS = f"""SELECT student_id, notebook.name, base_cell.name, auto_comment
-    {_SUBMITTED} JOIN comment ON comment.notebook_id = submitted_notebook.id
-    JOIN base_cell ON base_cell.id = comment.cell_id {_WHOSE}"""
+    {_SUBMITTED}{_CELLS}
+    JOIN grade ON grade.cell_id = base_cell.id AND grade.notebook_id = submitted_notebook.id{_WHOSE}"""
+_COMMENTS = f"""SELECT student_id, notebook.name, base_cell.name, auto_comment {_SUBMITTED}{_CELLS}
+    JOIN comment ON comment.cell_id = base_cell.id AND comment.notebook_id = submitted_notebook.id{_WHOSE}"""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -70,14 +73,15 @@ def assignment_rows(execute: Execute, assignment: str) -> str:
 
 def submitted_rows(execute: Execute, assignment: str, student: str = "") -> dict[str, Rows]:
     """The rows of all submissions to an assignment, or of one student's, by student."""
-    asked = {"assignment": assignment, "student": student}
+    asked = {"assignment": assignment} | ({"student": student} if student else {})
+    whose = _ONE if student else ""
     found: dict[str, _Found] = {}
-    for whose, notebook, penalty, *rest in execute(_NOTEBOOKS, asked):
-        one = found.setdefault(whose, _Found())
+    for name, notebook, penalty, *rest in execute(_NOTEBOOKS + whose, asked):
+        one = found.setdefault(name, _Found())
         one.all.append((notebook, penalty, *rest))
         one.penalties.append(penalty or 0.0)
-    for whose, notebook, cell, score, waits, mark, extra in execute(_GRADES, asked):
-        one = found[whose]
+    for name, notebook, cell, score, waits, mark, extra in execute(_GRADES + whose, asked):
+        one = found[name]
         one.all.append((notebook, cell, score, waits, mark, extra))
         one.auto.append((notebook, cell, score))
         if mark is not None or extra is not None:
@@ -85,9 +89,9 @@ def submitted_rows(execute: Execute, assignment: str, student: str = "") -> dict
         given = score if mark is None else mark
         if given is not None:
             one.scores.append(given + (extra or 0.0))
-    for whose, *comment in execute(_COMMENTS, asked):
-        found[whose].all.append(comment)
-    return {whose: one.rows() for whose, one in found.items()}
+    for name, *comment in execute(_COMMENTS + whose, asked):
+        found[name].all.append(comment)
+    return {name: one.rows() for name, one in found.items()}
 
 
 @dataclass

@@ -22,6 +22,7 @@ from autograder.examiner import exam, lanes
 from autograder.examiner.client import GRACE_SECONDS
 from autograder.examiner.job import Examined, Job, JobCell
 from autograder.examiner.session import Crashed, Garbled, NoMoreTime, Session, TimedOut, WorkerDied
+from autograder.report import ExerciseReport
 
 LIMITS = msgspec.structs.replace(Limits(), call_seconds=0.6, submission_seconds=30, restarts=1)
 NOTHING: dict[str, Any] = {"tensors": [], "storages": [], "changed": [], "result": 7}
@@ -267,6 +268,20 @@ def test_a_submission_whose_worker_was_killed_from_outside_is_examined_once_more
     assert examined.calls == len(begun) == min(2, len(killed) + 1)
     assert len(set(begun)) == 1  # in the time of one
     assert examined.by_chance == (len(killed) == 2)
+
+
+def test_a_second_examination_for_which_little_time_was_left_does_not_replace_a_better_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores = iter([8.0, 0.0])
+
+    def attempt(*_: object) -> tuple[Examined, bool]:
+        score = next(scores)
+        return Examined((ExerciseReport("answer", score, 16.0),)), score > 0
+
+    monkeypatch.setattr(exam, "_attempt", attempt)
+    examined = exam.examine(Job("attention", (), (), 1, LIMITS), None, None)  # type: ignore[arg-type]
+    assert [one.score for one in examined.exercises] == [8.0] and examined.by_chance
 
 
 def test_a_worker_is_told_once_what_to_look_out_for_and_again_after_a_cell_or_a_restart() -> None:

@@ -94,6 +94,14 @@ def test_the_command_asks_nbgrader_only_where_it_has_to(
     found(load_course(course_folder))
     assert main(["feedback"]) == 0
     assert capsys.readouterr().out == "wrote 1 page to feedback, such as feedback/ada/attention/attention.html\n"
+    notebook_of_ben = course_folder / "autograded" / "ben" / "attention" / "attention.ipynb"
+    notebook_of_ben.parent.mkdir(parents=True)
+    notebook_of_ben.write_text("no notebook")
+    assert main(["feedback"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "wrote 1 page to feedback, such as feedback/ada/attention/attention.html\n"
+    unread = "autograded/ben/attention/attention.ipynb"
+    assert err == f"no page: {unread} can't be read; run `autograder grade` again.\n"
     notebook_of_ada.write_text("no notebook")
     assert main(["feedback"]) == 2
     said = "autograder: no graded notebook in autograded can be read; run `autograder grade` again.\n"

@@ -213,7 +213,7 @@ class SmallClass:
 
     def half_written(self) -> Iterator[str]:
         """What is not whole: of a gradebook, of JSON files and pages, of our own files."""
-        with _copied(self.gradebook) as copy:
+        with copied(self.gradebook) as copy:
             if copy is not None:
                 with contextlib.closing(sqlite3.connect(copy)) as database:
                     [(said,)] = database.execute("PRAGMA integrity_check").fetchall()
@@ -295,7 +295,7 @@ def _kept(path: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _copied(database: Path) -> Iterator[Path | None]:
+def copied(database: Path) -> Iterator[Path | None]:
     """A copy of a gradebook, with the journal that a killed run leaves; None where there is none."""
     with tempfile.TemporaryDirectory() as folder:
         for path in database.parent.glob(f"{database.name}*"):
@@ -305,7 +305,7 @@ def _copied(database: Path) -> Iterator[Path | None]:
 
 
 def _rows(database: Path) -> dict[str, list[tuple[Any, ...]]]:
-    with _copied(database) as copy:
+    with copied(database) as copy:
         if copy is None:
             return {}
         with contextlib.closing(sqlite3.connect(copy)) as connection:

@@ -1,4 +1,4 @@
-"""A class run that is killed before each of its steps: each change of a file, and each commit to the gradebook."""
+"""A class run that is killed before four of its steps, changes of files and commits to the gradebook; see `MOST`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nbgrader import api
 
 from autograder.cli import main
 from autograder.nbgrader.config import provide_alembic
+from tests.interrupted.classes import copied
 from tests.nbgrader.rows import rows
 from tests.test_regrade import STUDENTS, ByText, hand_in, state
 
@@ -46,11 +47,11 @@ def course(course_folder: Path, monkeypatch: pytest.MonkeyPatch, one_alembic: No
     return course_folder
 
 
-def test_a_first_run_that_is_killed_before_any_of_its_steps_is_completed(course: Path, tmp_path: Path) -> None:
+def test_a_first_run_that_is_killed_before_one_of_four_steps_is_completed(course: Path, tmp_path: Path) -> None:
     expect_completed(course, tmp_path, ["grade"])
 
 
-def test_a_later_run_that_is_killed_before_any_of_its_steps_is_completed(course: Path, tmp_path: Path) -> None:
+def test_a_later_run_that_is_killed_before_one_of_four_steps_is_completed(course: Path, tmp_path: Path) -> None:
     assert main(["grade"]) == 0
     hand_in("ada", 3)
     hand_in("dan", 2)
@@ -95,10 +96,10 @@ def expect_completed(course: Path, tmp_path: Path, command: list[str]) -> None:
 def graded_rows() -> dict[str, list[tuple[Any, ...]]]:
     """The grades by student; a copy is read, so that a look changes nothing."""
     found: dict[str, list[tuple[Any, ...]]] = {}
-    if Path("gradebook.db").exists():
-        with contextlib.suppress(sqlite3.OperationalError):  # it is being made
-            for student, *grade in rows(Path("gradebook.db"))["grade"]:
-                found.setdefault(student, []).append(tuple(grade))
+    # It may be about to be made.
+    with copied(Path("gradebook.db")) as copy, contextlib.suppress(sqlite3.OperationalError):
+        for student, *grade in rows(copy)["grade"] if copy else ():
+            found.setdefault(student, []).append(tuple(grade))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -104,8 +105,14 @@ class Server:
         """End it, and remove its folder."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        self._process.wait(timeout=START_SECONDS)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self._process.wait(timeout=START_SECONDS)
+        except BaseException:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the server's other processes end with its first
+            self._process.wait()
+            raise
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Server:
         return self

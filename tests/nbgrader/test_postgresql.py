@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -265,6 +266,16 @@ def test_a_named_folder_is_sqlite_all_the_same(both: Both) -> None:
     assert databases.database_of(app.coursedir.db_url, "").file == into / "gradebook.db"
 
 
+def test_two_gradebooks_in_a_folder_leave_each_other_s_workshop_alone(tmp_path: Path) -> None:
+    one, other = (databases.database_of(f"sqlite:///{tmp_path}/{name}[1].db", "") for name in ("autumn", "spring"))
+    with one.workshop() as folder:
+        other.take()
+        assert folder.exists()
+        one.take()
+        assert not folder.exists()
+        folder.mkdir()
+
+
 class Fault(NamedTuple):
     """An address at which there is no gradebook for us, and what is told of it."""
 
@@ -336,6 +347,43 @@ def test_another_class_run_is_kept_out_until_the_first_has_ended(both: Both) -> 
             second.prepare("attention")
         first.__exit__(None, None, None)
         second.prepare("attention")
+
+
+def test_a_server_that_ends_idle_sessions_ends_none_of_a_run(both: Both, server: Server) -> None:
+    server.execute("ALTER DATABASE attention SET idle_session_timeout = '300ms'")
+    try:
+        course = both.on_server()
+        first, second = (ClassGradebook(course, nbgrader_of(course)) for _ in range(2))
+        with first, second:
+            first.prepare("attention")
+            time.sleep(1)
+            with pytest.raises(CourseError, match="another `autograder grade` is writing to attention on "):
+                second.prepare("attention")
+            assert first.rows("attention")
+    finally:
+        server.execute("ALTER DATABASE attention RESET idle_session_timeout")
+
+
+def test_a_run_whose_lock_is_gone_writes_nothing_more(both: Both, server: Server) -> None:
+    course = both.on_server()
+    before = rows_of(both.address)
+    with ClassGradebook(course, nbgrader_of(course)) as gradebook:
+        gradebook.prepare("attention")
+        server.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        for _ in range(2):
+            with pytest.raises(CourseError, match=r"kept other runs out of the gradebook .*; run this again"):
+                gradebook.record("amara", "attention", both.root / "submitted" / "amara" / "attention", {})
+        with pytest.raises(CourseError, match="kept other runs out"):
+            gradebook.prepare("attention")
+    assert rows_of(both.address) == before
+
+
+def test_databases_of_one_name_have_addresses_of_their_own_without_the_password() -> None:
+    urls = [f"postgresql://{role}:{port}/attention" for role in ("a:s3cret@db", "b:s3cret@db") for port in (5432, 5433)]
+    urls += [f"{urls[0]}?{more}" for more in ("options=-csearch_path%3Dspring", "password=s3cret")]
+    addresses = [databases.database_of(url, "").address for url in urls]
+    assert len({databases.database_of(url, "").name for url in urls}) == 1
+    assert len(set(addresses)) == 5 and not any("s3cret" in address for address in addresses)
 
 
 def test_what_waits_for_another_program_too_long_is_told_and_leaves_nothing(
