@@ -262,6 +262,7 @@ class ClassRun:
         return self._entered(asked, result, handed_in, answers)
 
     def _begin(self, asked: _Asked, examined: str) -> None:
+        """Note that this is about to be written; `examined` is why it was, unless that had failed before."""
         then = self._ledger.entry(asked.student)
         if then is not None and then.report.status != "graded":
             examined = "failed"

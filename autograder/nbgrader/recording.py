@@ -77,11 +77,6 @@ class NotebookRow:
         """The points so far, before a late penalty."""
         return sum(grade.score for grade in self.grades)
 
-    @property
-    def max_score(self) -> float:
-        """The most that it can earn."""
-        return sum(grade.max_score for grade in self.grades)
-
 
 @dataclass
 class SubmissionRow:
