@@ -7,6 +7,7 @@ bytes that really came. What can't cross arrives as `Unsupported`, with a plain 
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -163,8 +164,8 @@ class Encoder:
                 }
             )
         new = range(self._shared, len(self.storages.known))
-        blobs = [storage_bytes(self.storages.known[number])[slice(*self._spans[number])] for number in new]
-        return {"tensors": rows, "storages": [len(blob) for blob in blobs]}, list(blobs)
+        blobs: list[Buffer] = [storage_bytes(self.storages.known[number], self._spans[number]) for number in new]
+        return {"tensors": rows, "storages": [len(blob) for blob in blobs]}, blobs
 
     @property
     def weight(self) -> int:
@@ -320,14 +321,19 @@ class Decoder:
         if (
             dtype is None or not _is_count(number) or number >= len(self.storages) or not _is_count(offset)
             or not isinstance(shape, list) or not isinstance(strides, list) or len(shape) != len(strides)
-            or len(shape) > MAX_AXES or not all(_is_count(n) for n in shape + strides)
+            or len(shape) > MAX_AXES
         ):  # fmt: skip
             raise ProtocolError("a tensor's row does not describe a tensor")
-        storage, elements = self.storages[number], math.prod(shape)
-        last = offset + sum((n - 1) * k for n, k in zip(shape, strides, strict=True)) if elements else offset - 1
+        storage, end = self.storages[number], offset + 1
+        for n, k in zip(shape, strides, strict=True):
+            if not _is_count(n) or not _is_count(k):
+                raise ProtocolError("a tensor's row does not describe a tensor")
+            end += (n - 1) * k
+        if 0 in shape:
+            end = offset
         self._bytes += _extent(shape) * dtype.itemsize
         # An expanded tensor needs few bytes and can still claim billions of elements: the claim is what costs us.
-        if (last + 1) * dtype.itemsize > storage.nbytes() or self._bytes > MAX_BLOB:
+        if end * dtype.itemsize > raw.size_of(storage) or self._bytes > MAX_BLOB:
             raise ProtocolError("a tensor claims more than the bytes that came")
         tensor = torch.empty(0, dtype=dtype).set_(storage, offset, shape, strides)
         _check_bools(tensor)
@@ -345,14 +351,16 @@ def _check_bools(tensor: torch.Tensor) -> None:
         raise ProtocolError("a bool tensor holds bytes that are neither 0 nor 1")
 
 
-def storage_bytes(storage: torch.UntypedStorage) -> memoryview:
-    """A storage's bytes, without a copy."""
-    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().data
+def storage_bytes(storage: torch.UntypedStorage, span: tuple[int, int] | None = None) -> bytes:
+    """A copy of a storage's bytes; `span`: the first one that is wanted, and the one behind the last."""
+    start, end = (0, raw.size_of(storage)) if span is None else span
+    # A tensor over the storage takes ten times as long to make.
+    return ctypes.string_at(raw.memory_of(storage) + start, end - start)
 
 
 def overwrite(storage: torch.UntypedStorage, data: Buffer) -> None:
     """Put `data` into a storage of the same size, behind autograd's back."""
-    storage_bytes(storage)[:] = data
+    torch.empty(0, dtype=torch.uint8).set_(storage).numpy().data[:] = data
 
 
 def tensor_reason(tensor: torch.Tensor) -> str | None:
@@ -363,9 +371,9 @@ def tensor_reason(tensor: torch.Tensor) -> str | None:
         return "quantized"
     if tensor.layout is not torch.strided or tensor.is_nested:
         return "sparse"
-    if tensor.device.type == "meta":
+    if tensor.is_meta:
         return "meta"
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         return "other"
     if raw.span(tensor)[1] > raw.size_of(raw.storage_of(tensor)):  # what a `resize_` that failed leaves behind
         return "other"
@@ -379,12 +387,14 @@ def _weight(text: int, items: int, tensors: Sequence[torch.Tensor], storages: Se
 
 def _extent(shape: Sequence[int]) -> int:
     """How many elements a shape has, or would have without its empty axes: sums over those are as large."""
-    return math.prod(max(n, 1) for n in shape)
+    return math.prod([n or 1 for n in shape])
 
 
 def _storage(data: memoryview) -> torch.UntypedStorage:
     if not len(data):
-        return torch.UntypedStorage(0)
+        storage = torch.UntypedStorage(0)
+        torch.empty(0, dtype=torch.uint8).set_(storage).numpy()  # from now on it can't be resized, as no other can
+        return storage
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).untyped_storage()
 
 

@@ -7,6 +7,7 @@ is no frame raises `ProtocolError`.
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 import time
@@ -21,6 +22,8 @@ MAX_TRUSTED_HEADER = 128 << 20
 CHUNK = 1 << 20
 
 Buffer = bytes | bytearray | memoryview
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class ChannelError(Exception):
@@ -53,7 +56,7 @@ def send(
         ProtocolError: the frame is larger than the other side would accept.
         PeerGone, DeadlineExceeded: it could not be sent.
     """
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _encode(header).encode()
     size = sum(len(blob) for blob in blobs)
     if len(text) > max_header or size > MAX_BLOB:
         raise ProtocolError(f"a frame of {len(text)} + {size} bytes is too large to send")
@@ -62,8 +65,7 @@ def send(
         head = PREFIX.pack(len(text), size) + text
         for piece in [b"".join([head, *blobs])] if size <= CHUNK else [head, *blobs]:
             if len(piece):
-                _set_deadline(sock, deadline)
-                sock.sendall(piece)
+                _send_all(sock, piece, deadline)
     except TimeoutError:
         raise DeadlineExceeded("the other side does not read") from None
     except OSError as error:
@@ -91,13 +93,18 @@ def receive(
     header_size, blob_size = PREFIX.unpack(_exactly(sock, PREFIX.size, deadline))
     if header_size > max_header or blob_size > max_blob:
         raise ProtocolError(f"a frame of {header_size} + {blob_size} bytes is too large")
+    if header_size + blob_size <= CHUNK:  # what is small comes in one piece
+        body = _exactly(sock, header_size + blob_size, deadline)
+        text, blob = body[:header_size], body[header_size:]
+    else:
+        text, blob = _exactly(sock, header_size, deadline), None
     try:
-        header = json.loads(_exactly(sock, header_size, deadline).decode("ascii"))
+        header = json.loads(text.decode("ascii"))
     except (ValueError, RecursionError):
         raise ProtocolError("a frame's header is no JSON") from None
     if not isinstance(header, dict):
         raise ProtocolError("a frame's header is no JSON object")
-    return header, _exactly(sock, blob_size, deadline)
+    return header, _exactly(sock, blob_size, deadline) if blob is None else blob
 
 
 def expect_silence(sock: socket.socket) -> None:
@@ -107,7 +114,7 @@ def expect_silence(sock: socket.socket) -> None:
         ProtocolError: something has.
         PeerGone: the other side is gone.
     """
-    sock.settimeout(0)
+    _set_blocking(sock, blocking=False)
     try:
         waiting = sock.recv(1, socket.MSG_PEEK)
     except BlockingIOError:
@@ -124,8 +131,7 @@ def _exactly(sock: socket.socket, size: int, deadline: float | None) -> bytearra
     data = bytearray()
     while len(data) < size:
         try:
-            _set_deadline(sock, deadline)
-            part = sock.recv(min(size - len(data), CHUNK))
+            part = _receive_some(sock, min(size - len(data), CHUNK), deadline)
         except TimeoutError:
             raise DeadlineExceeded("no answer in time") from None
         except OSError as error:
@@ -136,11 +142,53 @@ def _exactly(sock: socket.socket, size: int, deadline: float | None) -> bytearra
     return data
 
 
-def _set_deadline(sock: socket.socket, deadline: float | None) -> None:
+# A socket's own timeout costs two more system calls for each piece, and most pieces are there already.
+
+
+def _receive_some(sock: socket.socket, size: int, deadline: float | None) -> bytes:
+    _set_blocking(sock, blocking=deadline is None)
+    while True:
+        left = _left(deadline)
+        try:
+            return sock.recv(size)
+        except BlockingIOError:
+            _wait(sock, writing=False, seconds=left)
+
+
+def _send_all(sock: socket.socket, data: Buffer, deadline: float | None) -> None:
+    _set_blocking(sock, blocking=deadline is None)
+    rest = memoryview(data)
+    while len(rest):
+        left = _left(deadline)
+        try:
+            rest = rest[sock.send(rest) :]
+        except BlockingIOError:
+            _wait(sock, writing=True, seconds=left)
+
+
+def _set_blocking(sock: socket.socket, *, blocking: bool) -> None:
+    timeout = None if blocking else 0.0
+    if sock.gettimeout() != timeout:
+        sock.settimeout(timeout)
+
+
+def _left(deadline: float | None) -> float:
+    """Seconds until the deadline; `TimeoutError` where it is over."""
     if deadline is None:
-        sock.settimeout(None)
-        return
+        return 0.0  # nobody waits in a blocking call
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
-    sock.settimeout(left)
+    return left
+
+
+def _wait(sock: socket.socket, *, writing: bool, seconds: float) -> None:
+    """Wait until there is something to read, or room to write; `TimeoutError` if there is none."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sock, select.POLLOUT if writing else select.POLLIN)
+        ready = bool(poll.poll(seconds * 1000))
+    else:  # Windows
+        ready = any(select.select([] if writing else [sock], [sock] if writing else [], [], seconds))
+    if not ready:
+        raise TimeoutError

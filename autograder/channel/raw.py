@@ -17,7 +17,9 @@ strides_of = torch.Tensor.stride
 offset_of = torch.Tensor.storage_offset
 count_of = torch.Tensor.numel
 item_bytes = torch.Tensor.element_size
+is_contiguous = torch.Tensor.is_contiguous
 size_of = torch.UntypedStorage.nbytes
+memory_of = torch.UntypedStorage.data_ptr
 address_of = torch._C.StorageBase._cdata.__get__  # type: ignore[attr-defined]
 traceback_of = vars(BaseException)["__traceback__"].__get__
 
@@ -77,12 +79,16 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 
 def span(tensor: torch.Tensor) -> tuple[int, int]:
     """First and last byte, the last one excluded, of a tensor in its storage."""
-    if count_of(tensor) == 0:
+    count, size, first = count_of(tensor), item_bytes(tensor), offset_of(tensor)
+    if count == 0:
         return 0, 0
-    size, first = item_bytes(tensor), offset_of(tensor)
-    last = first + sum((n - 1) * k for n, k in zip(tensor.shape, strides_of(tensor), strict=True))
+    end = first + count
+    if not is_contiguous(tensor):
+        end = first + 1
+        for n, k in zip(tensor.shape, strides_of(tensor), strict=True):
+            end += (n - 1) * k
     # Rounded down to 16: views of other dtypes into the same storage keep whole offsets.
-    return int(first * size // 16 * 16), int((last + 1) * size)
+    return int(first * size // 16 * 16), int(end * size)
 
 
 def union(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:

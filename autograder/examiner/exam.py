@@ -71,7 +71,6 @@ def _attempt(job: Job, plugin: SuitePlugin, spawn: Callable[[], Worker], end: fl
             notes=_notes(job, session),
             doubts=tuple(record.doubts),
             calls=session.calls,
-            memory=session.memory(),
             in_time=in_time,
             by_chance=session.was_late,
         )

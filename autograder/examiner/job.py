@@ -80,7 +80,6 @@ class Examined(msgspec.Struct, frozen=True):
         calls: how many requests were made of the student's functions, for measuring.
         in_time: whether the grader's own work came to its end; whoever did it is not to be asked again.
         by_chance: whether a time limit, or a kill from outside, has ended a worker: on a quieter machine it may not.
-        memory: bytes of the worker at the end (``rss``, ``pss``, ``private``), for measuring.
     """
 
     exercises: tuple[ExerciseReport, ...]
@@ -90,6 +89,5 @@ class Examined(msgspec.Struct, frozen=True):
     doubts: tuple[Message, ...] = ()
     seconds: dict[str, float] = {}
     calls: int = 0
-    memory: dict[str, int] = {}
     in_time: bool = True
     by_chance: bool = False

@@ -5,7 +5,6 @@ Deadlines are kept here, outside of the student's process, and end in SIGKILL.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import signal
 import time
@@ -142,14 +141,6 @@ class Session:
             self._watched = names
             return header
         return {field: value for field, value in header.items() if field != "watch"}
-
-    def memory(self) -> dict[str, int]:
-        """Bytes that the present worker holds (``rss``, ``pss``, ``private``), as far as this system tells."""
-        try:
-            held = dataclasses.asdict(self._worker.memory()) if self._worker else {}
-        except OSError:  # it has died, or this system has no /proc
-            return {}
-        return {name: size for name, size in held.items() if size is not None}
 
     def close(self) -> None:
         """End the worker, whatever it does."""

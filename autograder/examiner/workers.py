@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import select
 import signal
@@ -41,19 +40,6 @@ def describe_exit(code: int) -> str:
         return f"signal {-code}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """What a worker occupies now, in bytes.
-
-    `pss` counts shared pages by their share, `private` those that it alone has; both are None if we may not look
-    into the process.
-    """
-
-    rss: int
-    pss: int | None
-    private: int | None
-
-
 class Worker:
     """A process that runs untrusted code; as a context manager it is always killed in the end.
 
@@ -85,17 +71,6 @@ class Worker:
     def folder_bytes(self) -> int:
         """Bytes on disk in its private folder; 0 in tier A, whose scratch is memory that nobody else sees."""
         return 0 if self._folder is None else scratch.size(self._folder)
-
-    def memory(self) -> Memory:
-        """What it occupies now; for measuring, Linux only."""
-        with Path(f"/proc/{self.pid}/statm").open() as file:
-            rss = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        try:
-            text = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
-        except OSError:
-            return Memory(rss, None, None)
-        sizes = {line.split(":")[0]: int(line.split()[1]) << 10 for line in text.splitlines()[1:]}
-        return Memory(rss, sizes["Pss"], sizes["Private_Clean"] + sizes["Private_Dirty"])
 
     def close(self) -> None:
         """Kill it and remove what it has left: nothing, in tier A, so that its end is not waited for.

@@ -33,7 +33,6 @@ from autograder.examiner.launching import START_WITHIN, Launch, last_line, packa
 from autograder.examiner.workers import (
     ConfinementFailed,
     Forked,
-    Memory,
     Tier,
     Worker,
     ZygoteDied,
@@ -46,7 +45,6 @@ __all__ = [
     "SERVE",
     "ConfinementFailed",
     "Limits",
-    "Memory",
     "Tier",
     "Worker",
     "Zygote",

@@ -55,7 +55,7 @@ class Callee:
             received = Decoder(header, blob)
             for number in received.differentiable:
                 received.tensors[number].requires_grad_()
-            before = [bytes(storage_bytes(storage)) for storage in received.storages]
+            before = [storage_bytes(storage) for storage in received.storages]
             args, kwargs = received.value(header["args"]), received.value(header["kwargs"])
             graded = torch.is_grad_enabled()  # a cell may have switched it off
             torch.set_grad_enabled(True)

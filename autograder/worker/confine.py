@@ -37,7 +37,7 @@ class Plan:
 
     tier: str
     limits: limits.Limits
-    program: bytes
+    filter: seccomp.Loader
     pivot_root: int
     mount_point: str
     readable: tuple[str, ...]
@@ -136,7 +136,7 @@ def confine(plan: Plan, life: int) -> dict[str, object]:
         scratch = list(namespaces.SCRATCH) if plan.tier == "A" else [work]
         version = landlock.restrict([*kept, *namespaces.DEVICES], [*scratch, "/dev/null"])
     with step("seccomp"):
-        seccomp.load(plan.program, os.getpid())
+        plan.filter.load(os.getpid())
     return {
         "tier": plan.tier,
         "landlock": version,
@@ -160,7 +160,7 @@ def _become_nobody(plan: Plan, work: str, life: int) -> None:
 def _look_for_interpreter() -> None:
     for folder in _PACKAGES:
         try:
-            os.listdir(folder)
+            os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
         except FileNotFoundError:
             continue
         except PermissionError:

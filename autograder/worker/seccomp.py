@@ -1,6 +1,6 @@
 """seccomp: which system calls a worker may make. The filter is built by name, by the system's libseccomp.
 
-`build()` runs once, in the zygote; every child loads the finished program with `load()`. The rules stand in
+`build()` runs once, in the zygote; every child loads the finished program by a `Loader`. The rules stand in
 `autograder.worker.rules`. All names and constants are those of seccomp_init(3), seccomp_rule_add(3) and
 seccomp(2).
 """
@@ -22,9 +22,12 @@ LIBRARY = "libseccomp.so.2"
 ARCHITECTURES = ("x86_64", "aarch64")
 
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000
-_ATTRIBUTE_WRONG_ARCHITECTURE = 2
+_ATTRIBUTE_WRONG_ARCHITECTURE, _ATTRIBUTE_OPTIMIZE = 2, 8
+_BINARY_TREE = 2
 _MODE_FILTER = 2
 _JUMP, _RETURN = 0x05, 0x06  # linux/bpf_common.h
+_INSTRUCTION = struct.Struct("=HBBI")  # code, two jumps and a value: struct sock_filter, linux/filter.h
+_VALUE_AT = 4
 
 # What is done with a system call, its name, and what its arguments must be.
 Rule = tuple[int, str, tuple[rules.Comparison, ...]]
@@ -71,6 +74,8 @@ class Library:
             raise OSError("seccomp_init failed")
         try:
             self._call("seccomp_attr_set", context, _ATTRIBUTE_WRONG_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS))
+            # The kernel tries a filter out on all numbers when it is loaded. Libraries before 2.5 can't do it.
+            self._library.seccomp_attr_set(context, _ATTRIBUTE_OPTIMIZE, ctypes.c_uint32(_BINARY_TREE))
             for action, name, comparisons in wanted:
                 self._rule(context, name, action, *comparisons)
             return self._export(context)
@@ -125,12 +130,11 @@ def _permissions() -> Iterable[Rule]:
 
 
 def _instructions(program: bytes) -> list[tuple[int, int, int, int]]:
-    """Code, two jumps and a value each: struct sock_filter, linux/filter.h."""
-    return list(struct.iter_unpack("=HBBI", program))
+    return list(_INSTRUCTION.iter_unpack(program))
 
 
 def _assemble(instructions: Iterable[tuple[int, int, int, int]]) -> bytes:
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
+    return b"".join(_INSTRUCTION.pack(*instruction) for instruction in instructions)
 
 
 def _both(first: bytes, second: bytes) -> bytes:
@@ -143,7 +147,7 @@ def _both(first: bytes, second: bytes) -> bytes:
 
 
 def build() -> bytes:
-    """The program that `load` takes. Raises `OSError` with the reason where this machine cannot build it."""
+    """The program that `Loader` takes. Raises `OSError` with the reason where this machine cannot build it."""
     library = Library()
     return _both(
         library.compile(_ALLOW, _answers()),
@@ -158,16 +162,30 @@ def pivot_root_number() -> int:
     return number
 
 
-def load(program: bytes, pid: int) -> None:
-    """Bind the calling thread to `program`; `pid` is what it sees as its own. Needs no_new_privs."""
-    instructions = [
-        (code, jump_true, jump_false, pid if value == rules.OWN_PID else value)
-        for code, jump_true, jump_false, value in _instructions(program)
-    ]
-    if _assemble(instructions) == program:
-        raise OSError("the filter has no place for the own pid")
-    buffer = ctypes.create_string_buffer(_assemble(instructions))
-    structure = _Program(len(instructions), ctypes.addressof(buffer))
-    # not through prctl(): its arguments are longs, this is a pointer
-    result = libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(_MODE_FILTER), ctypes.byref(structure), 0, 0)
-    check(result, "prctl(PR_SET_SECCOMP)")
+class Loader:
+    """A finished program, ready to be loaded by many a child.
+
+    Raises:
+        OSError: the program has no place for the own pid.
+    """
+
+    def __init__(self, program: bytes) -> None:
+        self._program = program
+        # Looked for once, since each child would take longer for that than the kernel takes for the program.
+        self._own_pid = [
+            place * _INSTRUCTION.size + _VALUE_AT
+            for place, (_, _, _, value) in enumerate(_instructions(program))
+            if value == rules.OWN_PID
+        ]
+        if not self._own_pid:
+            raise OSError("the filter has no place for the own pid")
+
+    def load(self, pid: int) -> None:
+        """Bind the calling thread to the program; `pid` is what it sees as its own. Needs no_new_privs."""
+        buffer = ctypes.create_string_buffer(self._program, len(self._program))
+        for place in self._own_pid:
+            struct.pack_into("=I", buffer, place, pid)
+        structure = _Program(len(self._program) // _INSTRUCTION.size, ctypes.addressof(buffer))
+        # not through prctl(): its arguments are longs, this is a pointer
+        result = libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(_MODE_FILTER), ctypes.byref(structure), 0, 0)
+        check(result, "prctl(PR_SET_SECCOMP)")

@@ -143,7 +143,7 @@ def test_a_worker_that_burns_its_processor_time_is_ended(zygote: Zygote) -> None
         send(worker, loop_deaf_to_all_signals)
         code = worker.wait(20)
         assert code is not None
-        assert describe_exit(code) == "SIGKILL"
+        assert describe_exit(code) == "SIGXCPU"  # and not as one that was killed from outside
 
 
 def test_a_worker_ends_when_its_channel_closes(zygote: Zygote) -> None:
@@ -309,7 +309,7 @@ STEPS = [
     ("limits", "apply", "limits"),
     ("privileges", "drop_everything", "capabilities"),
     ("landlock", "restrict", "Landlock"),
-    ("seccomp", "load", "seccomp"),
+    ("seccomp", "check", "seccomp"),
     ("confine", "become_ordinary_process", "session"),
     ("confine", "die_with_zygote", "death signal"),
     ("confine", "_become_nobody", "user"),
@@ -442,13 +442,6 @@ def test_packages_are_found_even_where_the_scratch_is(tier: Any, python: str, wo
             assert run(worker, import_late) == "here"
     finally:
         shutil.rmtree(folder)
-
-
-def test_memory_can_be_measured(zygote: Zygote) -> None:
-    with zygote.spawn() as worker:
-        used = worker.memory()
-        assert used.rss > 1 << 20
-        assert used.pss is None or 0 < used.pss <= used.rss
 
 
 def test_tier_c_serves_without_a_zygote(worker_package: Path) -> None:

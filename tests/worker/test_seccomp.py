@@ -45,6 +45,8 @@ NUMBERS = {
     X86_64: {"read": 0, "open": 2, "ioctl": 16, "clone": 56, "fork": 57, "execve": 59, "kill": 62, "ptrace": 101},
     AARCH64: {"read": 63, "openat": 56, "ioctl": 29, "clone": 220, "execve": 221, "kill": 129, "ptrace": 117},
 }
+NUMBERS[X86_64] |= {"prlimit64": 302}
+NUMBERS[AARCH64] |= {"prlimit64": 261}
 NUMBERS[X86_64] |= {"openat": 257, "clone3": 435, "io_uring_setup": 425, "prctl": 157, "fcntl": 72, "socket": 41}
 NUMBERS[AARCH64] |= {"clone3": 435, "io_uring_setup": 425, "prctl": 167, "fcntl": 25, "socket": 198}
 
@@ -158,6 +160,15 @@ def test_only_the_own_process_is_signalled(ask: Ask) -> None:
         assert ask("kill", pid) == errno.EPERM
 
 
+def test_nobody_has_himself_killed_as_if_from_outside(ask: Ask) -> None:
+    killed = 9
+    assert ask("kill", PID, killed + 1) == 0
+    assert ask("kill", PID, killed) == ask("kill", PID, killed | 1 << 32) == errno.EPERM
+    limits = 0x7FFF_0000_1000
+    assert ask("prlimit64", 0, 0, 0, limits) == 0
+    assert ask("prlimit64", 0, 0, limits, 0) == errno.EPERM
+
+
 @pytest.mark.parametrize(("call", "place"), [("prctl", 0), ("fcntl", 1), ("ioctl", 1)])
 def test_of_calls_of_many_kinds_few_pass(ask: Ask, call: str, place: int) -> None:
     def passes(kind: int) -> bool:
@@ -193,7 +204,7 @@ def test_the_program_fits_into_what_the_kernel_takes() -> None:
 
 def test_a_program_without_a_place_for_the_own_pid_is_not_loaded() -> None:
     with pytest.raises(OSError, match="own pid"):
-        seccomp.load(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000), 1)
+        seccomp.Loader(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000))
 
 
 def test_other_architectures_are_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
