@@ -140,6 +140,24 @@ def test_what_could_hide_a_finished_function_is_for_a_person_to_read_and_costs_n
     assert graded(answered(**{ATTENTION: GOOD})).doubts == ()
 
 
+def test_a_finished_function_in_a_thread_of_another_cell_is_for_a_person_to_read(graded) -> None:
+    thread = """
+import queue, threading, torch
+asked, answered = queue.Queue(), queue.Queue()
+def work():
+    while True:
+        q, k, v = asked.get()
+        with torch.no_grad():
+            answered.put(torch.nn.functional.scaled_dot_product_attention(q, k, v))
+threading.Thread(target=work, daemon=True).start()
+"""
+    body = f"asked.put((Q, K, V))\nanswered.get()\n{GOOD_BODY}"
+    report = graded(with_cell(answered(**{ATTENTION: attention(body)}), 3, thread))
+    assert exercise(report).score == 16
+    [doubt] = [doubt.render() for doubt in report.doubts]
+    assert doubt.endswith("by way of a thread of another cell, which calls scaled_dot_product_attention")
+
+
 def test_a_name_that_only_the_running_notebook_binds_is_for_a_person_to_read_and_a_slip_is_not(graded) -> None:
     late = attention(GOOD_BODY.replace("torch.softmax(", "share("))
     bound = with_cell(answered(**{ATTENTION: late}), 3, "exec('sha' + 're = torch.softmax')\nimport torch")

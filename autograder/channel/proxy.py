@@ -95,6 +95,7 @@ class Student:
     Attributes:
         calls: every call so far, recorded for the search of known mistakes; none when they were too large.
         changed_inputs: the names of the arguments that a call has changed, over all calls so far.
+        called_beside: the forbidden names that threads of other cells have called while a call was under way.
         backward_passes: how often gradients were computed in the student's process before the last call and in it, as
             far as that process says.
     """
@@ -110,6 +111,7 @@ class Student:
         self.name, self._value = name, value
         self.calls: list[Call] = []
         self.changed_inputs: list[str] = []
+        self.called_beside: set[str] = set()
         self.backward_passes = 0
         self._endpoint = endpoint
         self._watch, self._parameters = list(watch), list(parameters)
@@ -204,6 +206,7 @@ class Student:
             record.append(item)
 
     def _raise_what_was_raised(self, header: dict[str, Any], call: Call) -> None:
+        self.called_beside.update(header.get("beside", ()))
         if "forbidden" in header:
             raise ForbiddenCalled(ForbiddenCall(*header["forbidden"]))
         if "raised" in header:

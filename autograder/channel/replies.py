@@ -127,6 +127,8 @@ def _known(header: dict[str, Any], fields: Sequence[str], watched: Sequence[str]
     known = {name: header[name] for name in fields}
     if "forbidden" in header:
         known["forbidden"] = _first_sighting(header["forbidden"], watched)
+    if isinstance(header.get("beside"), list):
+        known["beside"] = [name for name in watched if name in header["beside"]]
     if "raised" in header:
         known["raised"] = exception(header["raised"])
         if known["raised"] is None:

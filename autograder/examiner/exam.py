@@ -147,6 +147,7 @@ class _Exam:
         suite = plugin.suites[job.assignment, exercise.id]
         is_value = exercise.value is not None
         student = Student(exercise.answer, session, exercise.forbidden, suite.parameters, is_value)
+        self._student = student
         self._marking = Marking(suite, plugin, student, job.seed, _unwritten(job))
 
     def report(self) -> ExerciseReport:
@@ -189,8 +190,10 @@ class _Exam:
         return found
 
     def _hidings(self, searched: Found) -> list[Hiding]:
-        """What was found, but for names that really stand for nothing."""
-        return [one for one in searched.hidings if one[0] not in searched.unbound or self._is_bound(one[0])]
+        """What was found, but for names that really stand for nothing; and what other cells' threads have called."""
+        found = [one for one in searched.hidings if one[0] not in searched.unbound or self._is_bound(one[0])]
+        beside = sorted(name.rpartition(".")[2] for name in self._student.called_beside)
+        return [*found, *((f"a thread of another cell, which calls {name}", None) for name in beside)]
 
     def _is_bound(self, name: str) -> bool:
         try:

@@ -16,7 +16,7 @@ from autograder.channel import frames, raw, words
 from autograder.channel.codec import Encoder
 from autograder.worker.calls import Callee, Reply
 from autograder.worker.cells import Cells, closing_new_figures
-from autograder.worker.watch import Sighting, watch_dispatcher, watching
+from autograder.worker.watch import Seen, watch_dispatcher, watching
 
 WARM_UP = (
     "1 + 1",
@@ -67,7 +67,7 @@ class _Worker:
         self._callee = Callee(cells.is_cell)
         self._watch = contextlib.ExitStack()
         self._watched: list[str] = []
-        self._seen: list[Sighting] = []
+        self._seen = Seen()
 
     def answer(self, header: dict[str, Any], blob: bytearray) -> Reply:
         match header["op"]:
@@ -98,9 +98,11 @@ class _Worker:
         self.watch(header.get("watch", self._watched))  # the names are said once, as long as they are the same
         with closing_new_figures():
             reply, blobs = answer()
-        if self._seen:
-            reply["forbidden"] = self._seen[:]
-            self._seen.clear()
+        if self._seen.calls:
+            reply["forbidden"] = self._seen.calls[:]
+        if self._seen.beside:
+            reply["beside"] = self._seen.beside[:]
+        self._seen.clear()
         return reply, blobs
 
     def _call(self, header: dict[str, Any], blob: bytearray) -> Reply:

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from types import CodeType, FunctionType
 from typing import Any
@@ -80,6 +81,25 @@ NAMESPACES = ("torch._ops.aten", "torch._ops.prim", "torch._ops.quantized", "tor
 
 Sighting = tuple[str, int | None]
 
+
+@dataclass
+class Seen:
+    """What was seen of forbidden names.
+
+    Attributes:
+        calls: the answer's own calls, with their lines.
+        beside: what was called by threads that ran before the watch began: their own work, perhaps, or the answer's.
+    """
+
+    calls: list[Sighting] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Forget it, once it is told."""
+        self.calls.clear()
+        self.beside.clear()
+
+
 _dispatcher = torch.library.Library("aten", "IMPL")
 _marks = torch.library.Library("autograder", "FRAGMENT")
 # Conservative: it is not left out of a graph for having no result.
@@ -89,7 +109,7 @@ _watch: _Watch | None = None
 
 
 @contextmanager
-def watching(names: Sequence[str], is_cell: Callable[[str], bool]) -> Iterator[list[Sighting]]:
+def watching(names: Sequence[str], is_cell: Callable[[str], bool]) -> Iterator[Seen]:
     """Collect the calls of forbidden functions and modules inside the block.
 
     Args:
@@ -97,7 +117,7 @@ def watching(names: Sequence[str], is_cell: Callable[[str], bool]) -> Iterator[l
         is_cell: whether a file name is that of a cell, for the line of the call.
     """
     if not names:
-        yield []
+        yield Seen()
         return
     global _watch
     mode = _watch = _Watch(names, is_cell)
@@ -236,9 +256,10 @@ def _import(path: str) -> Any:
 class _Watch(TorchFunctionMode):
     def __init__(self, names: Sequence[str], is_cell: Callable[[str], bool]) -> None:
         super().__init__()
-        self.seen: list[Sighting] = []
+        self.seen = Seen()
         self._is_cell = is_cell
-        # What another cell left running goes on with its own work. A number of the system's is not given twice soon.
+        # What another cell left running goes on with its own work, as far as we know. A number of the system's is not
+        # given twice soon.
         self._others = {one.native_id for one in threading.enumerate()} - {threading.get_native_id()}
         # Private builtins (`torch._scaled_dot_product_attention_math`, `torch.ops.aten…`) share the stem.
         last = {name.rpartition(".")[2]: name for name in names}
@@ -267,8 +288,11 @@ class _Watch(TorchFunctionMode):
                 self._note(name)
 
     def _note(self, name: str) -> None:
-        if len(self.seen) < 10 and threading.get_native_id() not in self._others:
-            self.seen.append((name, self._line()))
+        if threading.get_native_id() in self._others:
+            if name not in self.seen.beside:
+                self.seen.beside.append(name)
+        elif len(self.seen.calls) < 10:
+            self.seen.calls.append((name, self._line()))
 
     def _line(self) -> int | None:
         """The answer's own line that led here: that of the outermost frame of a cell."""

@@ -187,8 +187,8 @@ atexit.register(last_words)
         "sends itself signals that end or stop it",
         "import os, signal",
         body="os.kill(os.getpid(), signal.SIGSTOP)\nos.kill(os.getpid(), signal.SIGKILL)",
-        # The first process of a namespace is deaf to its own signals, and goes on.
-        outcomes=("crashed", "timeout", "failed", "skipped"),
+        # The first process of a namespace is deaf to its own signals, and the second one is refused.
+        outcomes=("crashed", "timeout", "error", "skipped"),
     ),
     _wrong(
         "signal-handlers",

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from autograder.course import load_course
 from autograder.worker import watch
-from autograder.worker.watch import watching
+from autograder.worker.watch import Seen, watching
 from tests.courses import REPOSITORY
 from tests.examiner.test_forbidden import NEVER_CALLED, REACHED_PERHAPS
 
@@ -55,6 +55,11 @@ PARTS = (
 
 def sightings(*cells: str, names: Sequence[str] = NAMES) -> list[tuple[str, int | None]]:
     """What is seen of the last cell's `answer(q, k, v)`; all cells share a namespace, as in a notebook."""
+    return look(*cells, names=names).calls
+
+
+def look(*cells: str, names: Sequence[str] = NAMES) -> Seen:
+    """The same, and what is seen beside it."""
     space: dict[str, Any] = {"__name__": "cells"}
     for number, source in enumerate(cells):
         exec(compile(source, f"<cell {number}>", "exec"), space)
@@ -140,7 +145,7 @@ def test_ordinary_correct_answers_are_not_seen(body: str) -> None:
     q = torch.ones(1, 2, 3, 4)
     with watching(NAMES, lambda filename: True) as seen:
         space["answer"](q, q, q)
-    assert seen == []
+    assert seen.calls == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +311,7 @@ def test_nothing_is_seen_after_the_block_even_if_it_raised() -> None:
     q = torch.ones(1, 2, 3, 4)
     torch.nn.functional.scaled_dot_product_attention(q, q, q)
     torch.nn.MultiheadAttention(4, 2)(q[0], q[0], q[0])
-    assert seen == []
+    assert seen.calls == []
 
 
 def test_a_thousand_calls_are_noted_ten_times_at_most() -> None:
@@ -554,7 +559,7 @@ def test_what_the_search_leaves_to_a_person_is_seen_when_it_is_really_called(nam
     assert sightings(space_head, *cells)
 
 
-def test_what_another_cell_left_running_is_not_seen(dispatcher: None) -> None:
+def test_what_another_cell_left_running_is_not_the_answers(dispatcher: None) -> None:
     left = (
         "import threading\nstop, q = threading.Event(), torch.ones(1, 2, 3, 4)\nturns = threading.Semaphore(0)\n"
         "mha = nn.MultiheadAttention(4, 2)\n"
@@ -563,7 +568,9 @@ def test_what_another_cell_left_running_is_not_seen(dispatcher: None) -> None:
         "thread = threading.Thread(target=work, daemon=True)\nthread.start()\n"
     )
     wait = "[turns.acquire() for _ in range(5)]"
-    assert sightings(HEAD, left, f"def answer(q, k, v):\n    {wait}\n    stop.set(); thread.join()") == []
+    seen = look(HEAD, left, f"def answer(q, k, v):\n    {wait}\n    stop.set(); thread.join()")
+    assert seen.calls == []
+    assert {SDPA, "torch.nn.MultiheadAttention"} <= set(seen.beside)
     own = (
         "import threading\ndef answer(q, k, v):\n"
         "    run = threading.Thread(target=lambda: F.scaled_dot_product_attention(q, k, v))\n"
