@@ -40,7 +40,9 @@ FETCH_SECONDS = 60.0
 MAX_BYTES_AHEAD = 256 << 20
 """Bytes of submissions that are on their way, with those that wait at a worker."""
 MAX_GATHERED = 32
-"""Results that are fetched in one go."""
+"""Results that are fetched in one go; half as many after each time that they came too late."""
+MAX_LATE = 8
+"""How often in a row results may come too late, the last times one by one."""
 DONE = ("finished", "error")
 MAX_TOLD = 3
 """How many packages that differ are told."""
@@ -68,7 +70,12 @@ class Cluster:
         self._points: Mapping[str, Mapping[str, float]] = {}
         self._threads: dict[str, int] = {}
         self._warming: dict[str, Future[bytes]] = {}
-        self._warm_up()
+        self._gathered, self._late = MAX_GATHERED, 0
+        try:
+            self._warm_up()
+        except BaseException:
+            self.close()
+            raise
 
     def wait(self) -> None:
         """Return when each worker that is there is warm.
@@ -171,7 +178,7 @@ class Cluster:
             if begun[0].future.status == "error":
                 yield self._lost(begun.popleft())
                 return
-        ready = list(itertools.takewhile(lambda one: one.is_finished, itertools.islice(begun, MAX_GATHERED)))
+        ready = list(itertools.takewhile(lambda one: one.is_finished, itertools.islice(begun, self._gathered)))
         fetched = self._fetched([one.future for one in ready if one.future is not None])
         if fetched is None:
             return
@@ -181,7 +188,7 @@ class Cluster:
             yield self._graded(one, None if one.future is None else next(results))
 
     def _fetched(self, futures: Sequence[Future[bytes]]) -> list[bytes] | None:
-        """The results of finished tasks; None where some have gone with their worker, and are made again."""
+        """The results of finished tasks; None where some are late, or gone with their worker and made again."""
 
         async def gathered() -> list[bytes]:
             return list(await self._client.gather(list(futures), asynchronous=True))
@@ -189,13 +196,17 @@ class Cluster:
         try:
             # Dask waits for what is made again as long as it takes, without any worker too.
             results: list[bytes] = self._client.sync(gathered, callback_timeout=FETCH_SECONDS)
-            return results
         except TimeoutError:
+            self._gathered, self._late = max(1, self._gathered // 2), self._late + 1
+            if self._late == MAX_LATE:
+                self._lose(TimeoutError(f"{MAX_LATE} times no result came within {FETCH_SECONDS:.0f} s"))
             return None
         except Exception as fault:  # noqa: BLE001 - of the way, whatever Dask makes of it
             if any(future.status == "error" for future in futures):
                 return None
             self._lose(fault)
+        self._late = 0
+        return results
 
     def _graded(self, begun: _Begun, content: bytes | None) -> Graded:
         if content is None:
@@ -234,7 +245,13 @@ class Cluster:
 
     def _usable(self, content: bytes) -> Reply:
         """An answer, where the worker could and may grade."""
-        reply = msgspec.msgpack.decode(content, type=Reply)
+        try:
+            reply = msgspec.msgpack.decode(content, type=Reply)
+        except msgspec.DecodeError:
+            raise CourseError(
+                f"the worker {_sender(content)} has another version of autograder than this machine, whose answers "
+                "can't be read here; bring it in step or stop it, and run again."
+            ) from None
         if reply.other is not None:
             differs = difference(this_machine(self._rules.tier), reply.other)
             raise CourseError(
@@ -299,6 +316,19 @@ class _Begun(NamedTuple):
     def is_finished(self) -> bool:
         """Whether there is a result, here or at a worker."""
         return self.future is None or self.future.status == "finished"
+
+
+class _Sender(msgspec.Struct):
+    """What a `Reply` of any version holds."""
+
+    worker: str
+
+
+def _sender(content: bytes) -> str:
+    try:
+        return msgspec.msgpack.decode(content, type=_Sender).worker
+    except msgspec.DecodeError:
+        return "(without a name)"
 
 
 def _placed(graded: Graded, place: str, path: str) -> Graded:

@@ -14,19 +14,22 @@ import socket
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 import msgspec
 
 from autograder import __version__
-from autograder.course import Course, Tier, find_course, load_course, suite_hash
+from autograder.course import COURSE_FILE, Course, Tier, find_course, load_course, suite_hash
 from autograder.errors import AutograderError
 from autograder.grading import Graded, Grader
 from autograder.messages import N_, message
 
 COURSE_VARIABLE = "AUTOGRADER_COURSE"
+PACKAGE = Path(__file__).parent
+_State = frozenset[tuple[str, int, int]]
+"""Files with their times and sizes."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -124,11 +127,14 @@ class _Bench:
         self._rules = NO_RULES
         self._users = 0
         self._package = _state_of_package()
+        self._course: Course | None = None
+        self._files: _State = frozenset()
         atexit.register(self._close)
 
     def grade(self, asked: Task, content: bytes) -> tuple[Graded, str]:
         """A result, and what its sentences call the file; a second time where the examiner has ended meanwhile."""
         for _ in range(2):
+            self.look(closely=False)
             with self.grader(asked.rules) as grader, _as_file(content) as place:
                 graded = grader.grade(place, asked.assignment, asked.seed)
                 is_fault = graded.report.status == "ungraded" and not graded.undecided
@@ -163,18 +169,28 @@ class _Bench:
         is_same = rules.suites.items() <= self._rules.suites.items() and rules.tier == self._rules.tier
         return self._grader is not None and is_same
 
-    def look(self) -> None:
-        """Use the grader no longer where what it was made of has changed: each class run begins so."""
-        with self._changed:
-            if self._grader is not None and (self._here()[1] != self._rules or self._is_outdated()):
-                self._rules = NO_RULES
+    def look(self, closely: bool = True) -> None:
+        """Use the grader no longer where what it was made of has changed.
 
-    def _here(self) -> tuple[Course, Rules]:
+        Each class run begins so, and each task, which reads the files only where their times or sizes are others.
+        """
+        with self._changed:
+            if self._course is None or self._rules == NO_RULES:
+                return
+            if self._is_outdated():
+                self._rules = NO_RULES
+            elif closely or _state_of_course(self._course) != self._files:
+                _, here, self._files = self._here()
+                if here != self._rules:
+                    self._rules = NO_RULES
+
+    def _here(self) -> tuple[Course, Rules, _State]:
         named = os.environ.get(COURSE_VARIABLE)
         course = load_course(Path(named) if named else find_course(Path.cwd()))
+        files = _state_of_course(course)  # before they are read, so that a change meanwhile is noticed
         # All of them: a class run that asks for another assignment finds it warm.
         suites = {name: suite_hash(course, name) for name in course.assignments}
-        return course, Rules(suites, course.confinement.grade)
+        return course, Rules(suites, course.confinement.grade), files
 
     def _is_outdated(self) -> bool:
         return self._package != _state_of_package()
@@ -182,7 +198,7 @@ class _Bench:
     def _replace(self, rules: Rules) -> None:
         from distributed import get_worker
 
-        course, here = self._here()
+        course, here, files = self._here()
         if self._is_outdated() or rules.tier != here.tier or not rules.suites.items() <= here.suites.items():
             raise _OtherRules(this_machine(here.tier, self._is_outdated()))
         self._close()
@@ -192,7 +208,7 @@ class _Bench:
         except BaseException:
             grader.close()
             raise
-        self._grader, self._rules = grader, here
+        self._grader, self._rules, self._course, self._files = grader, here, course, files
 
     def _drop(self, grader: Grader) -> None:
         """Use it for no other task; it is closed with its last one."""
@@ -224,10 +240,32 @@ def this_machine(tier: Tier, changed: bool = False) -> Machine:
     return Machine(__version__, sys.version, tuple(sorted(packages)), tier, changed)
 
 
-def _state_of_package() -> tuple[tuple[str, int, int], ...]:
-    """What tells that files of this package were changed: what is in memory is then another than what is hashed."""
-    found = ((path, path.stat()) for path in sorted(Path(__file__).parent.rglob("*.py")))
-    return tuple((str(path), status.st_mtime_ns, status.st_size) for path, status in found)
+def _state_of(places: Iterable[Path], suffix: str = "") -> _State:
+    """What tells that files, or those in folders, have changed: what is in memory then is not what is there."""
+    found = set()
+    for place in places:
+        files = [] if place.is_dir() else [str(place)]
+        for folder, folders, names in os.walk(place):
+            if "__pycache__" in folders:
+                folders.remove("__pycache__")
+            files += [f"{folder}/{name}" for name in names if name.endswith(suffix)]
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(path)
+                found.add((path, status.st_mtime_ns, status.st_size))
+    return frozenset(found)
+
+
+def _state_of_package() -> _State:
+    return _state_of([PACKAGE], ".py")
+
+
+def _state_of_course(course: Course) -> _State:
+    """Of the files that `suite_hash` reads, and a few more."""
+    places = {course.root / COURSE_FILE}
+    for name in course.assignments:
+        places |= {course.hidden_folder(name).parent, course.source_notebook(name), course.release_notebook(name)}
+    return _state_of(places)
 
 
 _bench = _Bench()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import psutil
@@ -23,8 +25,8 @@ from msgspec.structs import replace
 
 from autograder.cli import main
 from autograder.cluster import Cluster, difference
-from autograder.cluster_worker import COURSE_VARIABLE, Machine, Reply, Task, packed
-from autograder.course import load_course
+from autograder.cluster_worker import COURSE_VARIABLE, Machine, Reply, Rules, Task, _Bench, _OtherRules, packed
+from autograder.course import load_course, suite_hash
 from autograder.errors import CourseError
 from autograder.examiner.job import Examined
 from autograder.grading import Graded
@@ -92,7 +94,9 @@ class Running:
             time.sleep(0.05)
             with contextlib.suppress(OSError, ValueError):
                 self.address = json.loads(file.read_text())["address"]
-        assert self.address, (self._own / "log").read_text()
+        if not self.address:
+            self.close()
+            pytest.fail((self._own / "log").read_text())
 
     def more(self, count: int, **variables: str) -> list[str]:
         """Start as many workers; their addresses."""
@@ -243,10 +247,11 @@ def test_a_worker_without_its_examiner_starts_another(course: Path, cluster: Run
 
 
 def test_a_worker_killed_in_the_middle_costs_no_result(course: Path, cluster: Running) -> None:
+    [address] = cluster.more(1)  # so that the two of other tests stay
     before = list(reports(cluster, course))
     coming = reports(cluster, course)
     found = [next(coming)]
-    address, worker = next(iter(cluster.workers.items()))
+    worker = cluster.workers[address]
     with connected(cluster.address) as client:
         assert client.processing()[address], "the worker has nothing to lose"
     worker.kill()
@@ -305,9 +310,9 @@ def door(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
     return grade
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hollow(root: Path) -> Iterator[Running]:
-    """A scheduler without workers, which tries no task again."""
+    """A scheduler without workers, which tries no task again; each test ends what it likes of it."""
     with contextlib.closing(Running(root, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")) as running:
         yield running
 
@@ -339,25 +344,91 @@ def test_a_submission_whose_workers_all_end_is_nobodys_zero(
 
 
 @pytest.mark.parametrize(
-    ("where", "said"), [("cluster", "has lost its last worker"), ("hollow", "the connection to the scheduler at")]
+    ("what", "said"), [("workers", "has lost its last worker"), ("scheduler", "the connection to the scheduler at")]
 )
 def test_a_cluster_that_is_gone_in_the_middle_is_told(
     door: Callable[..., Iterator[GradeReport]],
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-    where: str,
+    hollow: Running,
+    what: str,
     said: str,
 ) -> None:
     monkeypatch.setattr("autograder.cluster.WORKER_SECONDS", 1.0)
     monkeypatch.setattr("autograder.cluster.FETCH_SECONDS", 2.0)
-    running: Running = request.getfixturevalue(where)  # of no use to other tests afterwards
-    running.more(1)
-    coming = door(running.address, *(["fine"] * 12))
+    hollow.more(1)
+    coming = door(hollow.address, *(["fine"] * 12))
     next(coming)
-    for process in [running.scheduler] if where == "hollow" else running.workers.values():
+    for process in [hollow.scheduler] if what == "scheduler" else hollow.workers.values():
         process.kill()
     with pytest.raises(CourseError, match=f"{said}.*; what is recorded stays, and the next run grades the rest"):
         list(coming)
+
+
+def test_results_that_do_not_come_are_fetched_by_fewer_and_then_given_up(
+    hollow: Running, door: Callable[..., Iterator[GradeReport]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hollow.more(1)
+    asked: list[int] = []
+
+    async def never(self: Client, futures: list[Any], **_: Any) -> list[bytes]:
+        asked.append(len(futures))
+        await asyncio.sleep(WAIT)
+        raise AssertionError
+
+    coming = door(hollow.address, *(["fine"] * 4))
+    next(coming)
+    with connected(hollow.address) as client:
+        while sum(map(len, client.processing().values())):
+            time.sleep(0.05)
+    monkeypatch.setattr("autograder.cluster.FETCH_SECONDS", 0.05)
+    monkeypatch.setattr(Client, "_gather", never)
+    with pytest.raises(CourseError, match="8 times no result came"):
+        list(coming)
+    assert len(asked) == 8 and asked[0] > 1 and asked[-3:] == [1, 1, 1]
+
+
+def another_version(_: bytes) -> bytes:
+    """As `stand_in`, of a version that answers in another way."""
+    return msgspec.msgpack.encode({"worker": "one", "points": 4})
+
+
+def test_a_worker_whose_answers_cannot_be_read_is_told(
+    hollow: Running, door: Callable[..., Iterator[GradeReport]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hollow.more(1)
+    monkeypatch.setattr("autograder.cluster.perform", another_version)
+    with pytest.raises(CourseError, match="the worker one has another version of autograder"):
+        list(door(hollow.address, "fine"))
+
+
+def test_a_cluster_that_can_not_begin_leaves_no_connection(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Mock(nthreads=Mock(side_effect=OSError("gone")))
+    monkeypatch.setattr("autograder.cluster._connected", lambda _: client)
+    with pytest.raises(CourseError, match="is lost"):
+        Cluster(load_course(course), "tcp://127.0.0.1:1", [LESSON])
+    client.close.assert_called_once()
+
+
+def test_a_course_that_changes_in_the_middle_is_noticed(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(course, other, ignore=shutil.ignore_patterns(".autograder", "submitted"))
+    monkeypatch.setenv(COURSE_VARIABLE, str(other))
+    report = without_score(Path("/there"), LESSON, "graded", None, max_score=4.0, seed=1, suite_hash="")
+    made = Mock(side_effect=lambda *_: Mock(grade=Mock(return_value=Graded(report))))
+    monkeypatch.setattr("autograder.cluster_worker.Grader", made)
+    monkeypatch.setattr("distributed.get_worker", Mock())
+    loaded = load_course(other)
+    asked, bench = Task(Rules({LESSON: suite_hash(loaded, LESSON)}, loaded.confinement.grade), LESSON), _Bench()
+    suite = other / "tests" / "hidden" / LESSON / "test_double.py"
+    bench.grade(asked, b"")
+    os.utime(suite, (1, 1))
+    bench.grade(asked, b"")
+    assert made.call_count == 1, "another time alone is no other rule"
+    suite.write_text(suite.read_text().replace("!= 4", "!= 5"))
+    with pytest.raises(_OtherRules):
+        bench.grade(asked, b"")
 
 
 def test_no_scheduler_is_told(
