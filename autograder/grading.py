@@ -113,7 +113,8 @@ class Grader:
         _expect_suites(course)
         log = course.root / STATE_FOLDER / "examiner.log"
         with_suites = [name for name in assignments if course.suites(name)]
-        self._examiner = Examiner(course.root / "tests" / "hidden", tiers, log, with_suites)
+        training = any(_trains(course.source_notebook(name)) for name in assignments or course.assignments)
+        self._examiner = Examiner(course.root / "tests" / "hidden", tiers, log, with_suites, training=training)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="grader")
         self._lanes = threading.local()
         self._open: list[Lane] = []
@@ -333,6 +334,15 @@ def _batches(answers: Sequence[AloneAnswer | KnownMistake]) -> Iterator[Sequence
         if not alike or end - start == MAX_BATCH:
             yield answers[start:end]
             start = end
+
+
+def _trains(notebook: Path) -> bool:
+    """Whether a lesson trains a model, by the names in its notebook."""
+    try:
+        text = notebook.read_text(encoding="utf-8")
+    except (OSError, ValueError):  # told where it is graded
+        return False
+    return any(name in text for name in ("torch.optim", "tensorboard"))
 
 
 def _expect_suites(course: Course) -> None:

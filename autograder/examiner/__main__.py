@@ -1,7 +1,7 @@
 """The examiner's process.
 
-``python -m autograder.examiner <control fd> <folder of hidden suites> <tiers> [<assignment> ...]``, all assignments
-where none is named.
+``python -m autograder.examiner <control fd> <folder of hidden suites> <tiers> <worker module> [<assignment> ...]``, all
+assignments where none is named.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assignments: Sequence[str]) -> None:
+def main(
+    control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], module: str, assignments: Sequence[str]
+) -> None:
     """Prepare everything once, then serve until the door closes `control`."""
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.dont_write_bytecode = True
     try:
-        _serve(control, hidden, tiers, assignments)
+        _serve(control, hidden, tiers, module, assignments)
     except AutograderError as error:
         frames.send(control, {"refused": str(error), "exit_code": error.exit_code})
     except Exception as error:
@@ -41,14 +43,16 @@ def main(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assignme
         raise
 
 
-def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assignments: Sequence[str]) -> None:
+def _serve(
+    control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], module: str, assignments: Sequence[str]
+) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from autograder.examiner.zygotes import Zygote
 
     # The zygote imports torch in its process while we do in ours. The thread is gone before anything is forked.
     with ThreadPoolExecutor(1) as waiting:
-        starting = waiting.submit(Zygote.start, tiers, hidden=(hidden,))
+        starting = waiting.submit(Zygote.start, tiers, module=module, hidden=(hidden,))
         import pytest
         import torch
 
@@ -77,5 +81,5 @@ def _serve(control: socket.socket, hidden: Path, tiers: tuple[Tier, ...], assign
 
 
 if __name__ == "__main__":
-    descriptor, folder, wanted, *names = sys.argv[1:]
-    main(socket.socket(fileno=int(descriptor)), Path(folder), cast("tuple[Tier, ...]", tuple(wanted)), names)
+    descriptor, folder, wanted, serves, *names = sys.argv[1:]
+    main(socket.socket(fileno=int(descriptor)), Path(folder), cast("tuple[Tier, ...]", tuple(wanted)), serves, names)

@@ -20,6 +20,7 @@ from autograder.channel import frames
 from autograder.course import Tier
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault
 from autograder.examiner.job import Examined, Job, KnownJob
+from autograder.examiner.zygotes import SERVE, TRAINING
 
 START_SECONDS = 240.0
 """Importing torch twice from a cold disk."""
@@ -49,10 +50,17 @@ class Examiner:
         tiers: acceptable confinement, best first.
         log: where tracebacks of the examiner's own faults are kept.
         assignments: which suites to load; all of them by default.
+        training: whether notebooks train a model; where others do all the same, they take longer.
     """
 
     def __init__(
-        self, hidden: Path, tiers: Sequence[Tier], log: Path | None = None, assignments: Sequence[str] = ()
+        self,
+        hidden: Path,
+        tiers: Sequence[Tier],
+        log: Path | None = None,
+        assignments: Sequence[str] = (),
+        *,
+        training: bool = True,
     ) -> None:
         self._control, theirs = socket.socketpair()
         package = Path(__file__).parents[2]
@@ -66,6 +74,7 @@ class Examiner:
                     str(theirs.fileno()),
                     str(hidden),
                     "".join(tiers),
+                    TRAINING if training else SERVE,
                     *assignments,
                 ],
                 pass_fds=[theirs.fileno()],

@@ -43,6 +43,7 @@ from autograder.worker.limits import Limits
 __all__ = [
     "IDLE",
     "SERVE",
+    "TRAINING",
     "ConfinementFailed",
     "Limits",
     "Tier",
@@ -53,7 +54,7 @@ __all__ = [
     "probe",
 ]
 
-SERVE = "autograder.worker.serve"
+SERVE, TRAINING = "autograder.worker.serve", "autograder.worker.training"
 IDLE = "autograder.worker.idle"
 
 _ANSWER_WITHIN = 30.0  # seconds; it takes milliseconds

@@ -24,13 +24,16 @@ WARM_UP = (
     "1 / 0",
     "import torch\ntorch.ones(2, 2, requires_grad=True)",
     "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2], label='$x$')\nplt.legend()\nplt.show()",
-    "from torch.utils.tensorboard import SummaryWriter",
     "def rehearsal(x):\n    return torch.nn.Identity()(torch.softmax(x @ x.mT, dim=-1))",
 )
 
 
-def preload() -> Cells:
-    """Import and warm everything once, before the first fork: a child then imports nothing new."""
+def preload(more: Sequence[str] = ()) -> Cells:
+    """Import and warm everything once, before the first fork: a child then imports nothing new.
+
+    Args:
+        more: what else to run as a cell.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -39,7 +42,7 @@ def preload() -> Cells:
     cells = Cells()
     cells.attach()
     cells.shell.enable_matplotlib()
-    for number, source in enumerate(WARM_UP):
+    for number, source in enumerate((*WARM_UP, *more)):
         cells.run(source, number)
     _rehearse(cells)
     cells.shell.reset(new_session=True)
@@ -136,13 +139,11 @@ def _rehearse(cells: Cells) -> None:
 
 
 def _warm_torch() -> None:
-    # The first optimiser step imports half of torch's compiler, the first `grad` the autograd engine.
+    # The first `grad` starts the autograd engine.
     import torch
 
     layer = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    optimiser = torch.optim.AdamW(layer.parameters())
     x = torch.zeros(1, 4, 8, requires_grad=True)
     out, _ = layer(x, x, x)
     out.sum().backward()
-    optimiser.step()
     torch.autograd.grad(torch.nn.functional.cross_entropy(x[0], torch.zeros(4, dtype=torch.long)), x)
