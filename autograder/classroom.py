@@ -24,6 +24,7 @@ from autograder.ledger import Ledger, entry_of
 from autograder.messages import N_, message, translations
 from autograder.nbgrader.files import ClassFiles, read_graded
 from autograder.nbgrader.gradebook import ClassGradebook
+from autograder.nbgrader.recording import SubmissionRow
 from autograder.notebook import TEST_PREFIX
 from autograder.remarks import left_out, remarks_on, why_unusable
 from autograder.report import without_score
@@ -255,8 +256,9 @@ class ClassRun:
             self._files.write(student, self._assignment, folder, everything)
         answers = answers_in(everything, TEST_PREFIX, KEY, "" if is_graded else asked.digest)
         same = None if then is None else {name for name in answers if then.answers.get(name) == answers[name]}
-        reopened = self._gradebook.record(student, self._assignment, folder, everything if is_graded else others, same)
-        result = self._result(submission, graded, stored=stored, unchanged=stored and is_same)
+        recorded = everything if is_graded else others
+        row, reopened = self._gradebook.record(student, self._assignment, folder, recorded, same)
+        result = self._result(submission, graded, row, stored=stored, unchanged=stored and is_same)
         known = {**(then.reopened if then else {}), **reopened}
         result = replace(result, reopened={name: why for name, why in known.items() if name in result.waiting})
         return self._entered(asked, result, handed_in, answers)
@@ -299,13 +301,14 @@ class ClassRun:
         # The answers are what they were, as far as anybody knows: marks by hand stay settled, and wait for no reason.
         answers = then.answers if then is not None else {}
         same = None if then is None else set(answers)
-        reopened = self._gradebook.record(submission.student, self._assignment, submission.folder, {}, same)
-        result = replace(self._result(submission, Graded(report)), reopened=reopened)
+        row, reopened = self._gradebook.record(submission.student, self._assignment, submission.folder, {}, same)
+        result = replace(self._result(submission, Graded(report), row), reopened=reopened)
         return self._entered(asked, result, None, answers)
 
     def _retained(self, asked: _Asked, graded: Graded) -> Result:
         """What an earlier run has recorded stays; where that run was killed, its change is told now."""
-        result = self._result(asked.submission, graded, retained=True)
+        row = self._gradebook.standing(asked.student, self._assignment)
+        result = self._result(asked.submission, graded, row, retained=True)
         entry, before = self._ledger.entry(asked.student), self._ledger.before(asked.student)
         return result if entry is None or before is None else replace(result, change=change_of(before, entry))
 
@@ -313,13 +316,13 @@ class ClassRun:
         self,
         submission: Submission,
         graded: Graded,
+        row: SubmissionRow,
         *,
         stored: bool = False,
         unchanged: bool = False,
         retained: bool = False,
     ) -> Result:
         student, assignment, gradebook = submission.student, self._assignment, self._gradebook
-        row = gradebook.standing(student, assignment)
         return Result(
             student,
             graded.report,

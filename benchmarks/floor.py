@@ -1,6 +1,6 @@
 """The floor: the same cells and checks in one warm process, with nothing between the student's code and pytest.
 
-    python benchmarks/floor.py [ASSIGNMENT ...] [--count N]
+    python benchmarks/floor.py [ASSIGNMENT ...] [--count N] [--json]
 
 No fork, no confinement, no channel, no report, no row: the student's own arithmetic, that of the checks, and pytest.
 Each submission's cells run as in a worker, the figures that the student has not changed left out, and then each check
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import statistics
 import sys
@@ -72,13 +73,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", default=["attention"])
     parser.add_argument("--count", type=int, default=20, help="submissions to each (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print milliseconds by assignment, as JSON")
     options = parser.parse_args()
     # Notebooks write where they are.
     with tempfile.TemporaryDirectory(prefix="floor-") as folder, contextlib.chdir(folder):
+        found = {}
         for name in options.assignments:
             floor = measure(name, options.count)
             cells, checks = statistics.median(floor.cells), statistics.median(floor.checks)
-            print(f"{name:<12} cells {cells:6.1f} ms, checks {checks:6.1f} ms, together {cells + checks:6.1f} ms")
+            found[name] = cells + checks
+            if not options.json:
+                print(f"{name:<12} cells {cells:6.1f} ms, checks {checks:6.1f} ms, together {cells + checks:6.1f} ms")
+    if options.json:
+        print(json.dumps(found))
     return 0
 
 

@@ -314,11 +314,11 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_nothing_half_written(
     grader: type[ByText], course: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     main(["grade"])
-    before, write = graded("bob").read_bytes(), Path.write_text
+    before, write = graded("bob").read_bytes(), Path.write_bytes
 
     def full(path: Path, *arguments: Any, **named: Any) -> int:
         if "bob" in path.parts[-2] or "bob" in str(path):
-            write(path, "half")
+            write(path, b"half")
             raise OSError(number, os.strerror(number))
         return write(path, *arguments, **named)
 
@@ -326,7 +326,7 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_nothing_half_written(
     hand_in("bob", 1)
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr(Path, "write_bytes", full)
         assert main(["grade"]) == 2
     [said] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("autograder: ")]
     assert os.strerror(number) in said and "bob" not in said.replace(str(course), "")

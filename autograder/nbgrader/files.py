@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 import functools
 import itertools
+import json
 import os
 import re
 import shutil
@@ -13,7 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import nbformat
+from nbformat.v4.nbjson import BytesEncoder
+from nbformat.v4.rwbase import split_lines, strip_transient
 from nbgrader.apps.baseapp import NbGrader
 from nbgrader.converters import Autograde
 from nbgrader.utils import rmtree
@@ -147,7 +152,7 @@ class ClassFiles:
         for name, notebook in notebooks.items():
             path = draft / f"{name}.ipynb"
             _make_way(path)
-            path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", errors="replace")
+            path.write_bytes(notebook_bytes(notebook))
 
     def _copy(self, root: Path, target: Path, files: Iterable[str]) -> None:
         room = self._coursedir.max_dir_size * 1000  # bytes; nbgrader counts in thousands
@@ -161,6 +166,16 @@ class ClassFiles:
             _make_way(copy)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
+
+
+def notebook_bytes(notebook: nbformat.NotebookNode) -> bytes:
+    """What `nbformat.write` puts into a file, in half the time: where json lays out, it does all in Python code."""
+    plain = strip_transient(split_lines(copy.deepcopy(notebook)))
+    text = json.dumps(plain, cls=BytesEncoder, sort_keys=True, ensure_ascii=False).encode(errors="replace")
+    try:
+        return msgspec.json.format(text, indent=1) + b"\n"
+    except msgspec.DecodeError:  # NaN, which is no JSON, and which nbformat writes all the same
+        return f"{nbformat.writes(notebook)}\n".encode(errors="replace")
 
 
 def files_in(folder: str | Path, excluded: Iterable[str]) -> Iterator[str]:

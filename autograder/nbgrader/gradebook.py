@@ -144,7 +144,7 @@ class ClassGradebook:
         folder: Path,
         notebooks: Mapping[str, nbformat.NotebookNode],
         same: Collection[str] | None = None,
-    ) -> dict[str, str]:
+    ) -> tuple[SubmissionRow, dict[str, str]]:
         """Write the rows of one submission, as nbgrader's converter and preprocessors do; all of them or none.
 
         Only a mark that a human has given stays settled here where nothing has changed that it was given for.
@@ -158,7 +158,7 @@ class ClassGradebook:
             same: the graded cells whose answers and points are what they were (`autograder.settled`).
 
         Returns:
-            why cells wait now that a human has marked, by exercise.
+            the rows as they stand now, and why cells wait that a human has marked, by exercise.
         """
         reopened = {}
         with self.told():
@@ -173,7 +173,7 @@ class ClassGradebook:
                         reopened[grade.name.removeprefix(TEST_PREFIX)] = why
             rows.write(submission)
             self.nbgrader.db.commit()
-        return reopened
+        return submission, reopened
 
     def _fill(
         self,
@@ -234,11 +234,13 @@ class ClassGradebook:
     def second_notebooks(self, assignment: str, folder: Path) -> dict[str, nbformat.NotebookNode]:
         """The further notebooks of an assignment that a submission holds and that can be read, by name, not run."""
         found = {}
-        for notebook in self.nbgrader.find_assignment(assignment).notebooks:
-            if notebook.name != assignment and self._is_in_course(assignment, notebook.name):
+        with self.told():
+            names = self._rows_of(assignment).notebooks
+        for name in names:
+            if name != assignment and self._is_in_course(assignment, name):
                 with suppress(UnusableNotebook):
-                    path = folder / f"{notebook.name}.ipynb"
-                    found[notebook.name] = not_run(read_notebook(path, follow=False), self._course, assignment)
+                    notebook = read_notebook(folder / f"{name}.ipynb", follow=False)
+                    found[name] = not_run(notebook, self._course, assignment)
         return found
 
     def _is_in_course(self, assignment: str, name: str) -> bool:

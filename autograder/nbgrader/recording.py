@@ -123,6 +123,11 @@ class AssignmentRows:
         self._notebooks: dict[str, str] = dict(map(tuple, rows))
         self._graded, self._commented = self._cells(GradeCell, TaskCell), self._cells(SolutionCell, TaskCell)
 
+    @property
+    def notebooks(self) -> list[str]:
+        """The names of its notebooks."""
+        return list(self._notebooks.values())
+
     def _cells(self, *kinds: type[Any]) -> dict[str, list[Any]]:
         """The cells of these kinds, by notebook, as (id, name, points)."""
         found: dict[str, list[Any]] = {id: [] for id in self._notebooks}
