@@ -119,8 +119,10 @@ class Encoder:
         if items > MAX_ITEMS:
             return _unsupported(kind, "too_large")
         self._items = items
-        if value is None or kind is bool or kind is float:
+        if value is None or kind is bool:
             return value
+        if kind is float:
+            return value if math.isfinite(value) else {"t": "float", "v": str(value)}  # JSON has no such numbers
         if kind is int:
             return value if value.bit_length() <= MAX_INT_BITS else _unsupported(kind, "too_large")
         if kind is str:
@@ -278,6 +280,8 @@ class Decoder:
             return Unsupported(words.name(self._counted(name)), why if self._counted(why) in REASONS else "other")
         if kind == "dtype" and isinstance(content, str) and content in ALL_DTYPES:
             return ALL_DTYPES[content]
+        if kind == "float" and content in ("nan", "inf", "-inf"):
+            return float(content)
         if not isinstance(content, list):
             raise ProtocolError("a container has no list of items")
         if kind in ("list", "tuple"):

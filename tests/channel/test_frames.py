@@ -82,7 +82,7 @@ def test_frames_that_follow_one_another_are_kept_apart(pair: Pair) -> None:
         b"\x00" * 64,
         '{"a": 1}'.encode("utf-16"),
         '{"a": 1}'.encode("utf-32"),
-        '{"ä": 1}'.encode(),
+        '{"ä": 1}'.encode("latin-1"),
         b'{"a": 1}{"a": 1}',
         b'{"a": 0x1}',
         b"{'a': 1}",
