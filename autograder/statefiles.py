@@ -163,7 +163,9 @@ def tidy(folder: Path, room: int) -> None:
 
 
 def _packed(content: bytes) -> bytes:
-    return MAGIC + hashlib.sha256(content).digest() + zlib.compress(content, 6)
+    return (
+        MAGIC + hashlib.sha256(content).digest() + zlib.compress(content, 3)
+    )  # a tenth larger than by 6, in half the time
 
 
 def _make_folder(folder: Path) -> bool:

@@ -26,7 +26,6 @@ CHUNK = 1 << 20
 Buffer = bytes | bytearray | memoryview
 
 
-
 class ChannelError(Exception):
     """The exchange did not come to its end."""
 
