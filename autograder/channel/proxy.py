@@ -6,7 +6,6 @@ the border by a `torch.autograd.Function` whose backward pass asks the other sid
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -254,7 +253,9 @@ class _Graph:
 
     def __init__(self, student: Student, call: Call) -> None:
         self.student, self.call = student, call
-        weakref.finalize(self, student._freed.append, call.request[0]["id"])
+
+    def __del__(self) -> None:
+        self.student._freed.append(self.call.request[0]["id"])
 
 
 class _Bridge(torch.autograd.Function):

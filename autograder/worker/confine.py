@@ -75,18 +75,22 @@ def lowest(descriptor: int) -> int:
     return copy
 
 
+def reset_signals() -> None:
+    """Undo, in the zygote, what its caller and what it imports have done to signals; SIGINT stays ignored there."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGINT}:
+        with contextlib.suppress(OSError, ValueError):  # those that the C library keeps for itself
+            signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does: an exception instead
+        signal.signal(number, signal.SIG_IGN)
+
+
 def become_ordinary_process() -> None:
-    """Undo what the zygote's and its caller's ways with signals, groups and masks have left."""
+    """Undo what the zygote's ways with signals, groups and masks have left."""
     os.setsid()
     os.umask(0o022)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError, ValueError):  # those that the C library keeps for itself
-            signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as Python does: an exception instead
-        signal.signal(number, signal.SIG_IGN)
 
 
 def die_with_zygote(life: int) -> None:

@@ -94,6 +94,7 @@ class Zygote:
         """Import and build what every worker shares, and make it cheap and safe to fork."""
         self._preloaded = self._module.preload()
         _forget_foreign_paths()
+        confine.reset_signals()
         tasks = len(os.listdir("/proc/self/task"))
         if tasks != 1:
             raise RuntimeError(f"{tasks} threads run after the preload; forking is safe with one only")
