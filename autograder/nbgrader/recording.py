@@ -25,10 +25,39 @@ from nbgrader.api import (
     TaskCell,
     new_uuid,
 )
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Select, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
 _GRADED = ("auto_score", "manual_score", "extra_credit", "needs_manual_grade")
+
+# Statements that are asked for each submission: building one takes longer than the database does.
+_SUBMISSION = select(SubmittedAssignment.id, SubmittedAssignment.timestamp, SubmittedAssignment.extension).where(
+    SubmittedAssignment.assignment_id == bindparam("assignment"), SubmittedAssignment.student_id == bindparam("student")
+)
+_NOTEBOOKS = select(
+    SubmittedNotebook.id, SubmittedNotebook.notebook_id, SubmittedNotebook.late_submission_penalty
+).where(
+    SubmittedNotebook.notebook_id.in_(bindparam("notebooks", expanding=True)),
+    SubmittedNotebook.assignment_id == bindparam("submission"),
+)
+_STUDENT = select(Student.id).where(Student.id == bindparam("student"))
+
+
+def _rows_of(kind: type[Any], *columns: Any) -> Select[Any]:
+    """Rows of some cells in some notebooks: both, since the tables are indexed by cells first."""
+    return select(kind.notebook_id, kind.id, kind.cell_id, *columns).where(
+        kind.cell_id.in_(bindparam("cells", expanding=True)),
+        kind.notebook_id.in_(bindparam("notebooks", expanding=True)),
+    )
+
+
+_GRADES = _rows_of(Grade, *(getattr(Grade, name) for name in _GRADED))
+_COMMENTS = _rows_of(Comment, Comment.auto_comment)
+_INSERTS = {kind: insert(kind.__table__) for kind in (Student, SubmittedAssignment, SubmittedNotebook, Grade, Comment)}
+_UPDATES = {
+    kind: update(kind.__table__).where(kind.__table__.c.id == bindparam("row"))
+    for kind in (Grade, Comment, SubmittedNotebook)
+}
 
 
 @dataclass
@@ -145,11 +174,8 @@ class AssignmentRows:
             student: who handed it in.
             timestamp: when, in UTC and without a zone; None leaves what is known.
         """
-        known = self._database.execute(
-            select(SubmittedAssignment.id, SubmittedAssignment.timestamp, SubmittedAssignment.extension).where(
-                SubmittedAssignment.assignment_id == self.id, SubmittedAssignment.student_id == student
-            )
-        ).one_or_none()
+        asked = {"assignment": self.id, "student": student}
+        known = self._database.execute(_SUBMISSION, asked).one_or_none()
         if known is None:
             return None
         id, before, extension = known
@@ -183,7 +209,7 @@ class AssignmentRows:
         return max(0.0, float((timestamp - due).total_seconds()))
 
     def _add(self, new: SubmissionRow, timestamp: datetime.datetime | None, create: bool) -> None:
-        if self._database.execute(select(Student.id).where(Student.id == new.student)).one_or_none() is None:
+        if self._database.execute(_STUDENT, {"student": new.student}).one_or_none() is None:
             if not create:
                 raise MissingEntry(f"No such student: {new.student}")
             self._insert(Student, [{"id": new.student}])
@@ -192,28 +218,18 @@ class AssignmentRows:
 
     def _read(self, submission: str) -> list[NotebookRow]:
         """The notebooks of a submission with their rows."""
-        kept = SubmittedNotebook
-        rows = self._database.execute(
-            select(kept.id, kept.notebook_id, kept.late_submission_penalty).where(
-                kept.notebook_id.in_(self._notebooks), kept.assignment_id == submission
-            )
-        )
+        rows = self._database.execute(_NOTEBOOKS, {"notebooks": list(self._notebooks), "submission": submission})
         found = {id: NotebookRow(id, of, self._notebooks.get(of, ""), penalty) for id, of, penalty in rows}
         graded = {id: (name, most) for cells in self._graded.values() for id, name, most in cells}
-        for notebook, id, cell, *values in self._of(found, Grade, graded, *(getattr(Grade, name) for name in _GRADED)):
+        for notebook, id, cell, *values in self._of(_GRADES, found, graded):
             found[notebook].grades.append(GradeRow(id, cell, *graded[cell], *values))
         commented = {id: name for cells in self._commented.values() for id, name, *_ in cells}
-        for notebook, id, cell, said in self._of(found, Comment, commented, Comment.auto_comment):
+        for notebook, id, cell, said in self._of(_COMMENTS, found, commented):
             found[notebook].comments.append(CommentRow(id, cell, commented[cell], said))
         return list(found.values())
 
-    def _of(
-        self, notebooks: Iterable[str], kind: type[Any], cells: Iterable[str], *columns: Any
-    ) -> Iterator[Sequence[Any]]:
-        """Rows of these cells in these notebooks: both, since the tables are indexed by cells first."""
-        query = select(kind.notebook_id, kind.id, kind.cell_id, *columns)
-        query = query.where(kind.cell_id.in_(cells), kind.notebook_id.in_(notebooks))
-        return map(tuple, self._database.execute(query))
+    def _of(self, query: Select[Any], notebooks: Iterable[str], cells: Iterable[str]) -> Iterator[Sequence[Any]]:
+        return map(tuple, self._database.execute(query, {"notebooks": list(notebooks), "cells": list(cells)}))
 
     def _complete(self, submission: SubmissionRow) -> None:
         """Add the rows that nbgrader makes with a submission, where they are missing: deleted, or of later cells."""
@@ -238,7 +254,7 @@ class AssignmentRows:
 
     def _insert(self, kind: type[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            self._database.execute(insert(kind.__table__), list(rows))
+            self._database.execute(_INSERTS[kind], list(rows))
 
     def write(self, submission: SubmissionRow) -> None:
         """Write what may have changed: automatic scores, who waits for a human, remarks, late penalties."""
@@ -255,5 +271,4 @@ class AssignmentRows:
         ]
         for kind, rows in ((Grade, grades), (Comment, comments), (SubmittedNotebook, penalties)):
             if rows:
-                table = kind.__table__
-                self._database.execute(update(table).where(table.c.id == bindparam("row")), rows)
+                self._database.execute(_UPDATES[kind], rows)
