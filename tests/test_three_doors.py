@@ -1,4 +1,7 @@
-"""Every lesson, solved and untouched, by all three doors: ``check``, ``grade`` and ``nbgrader autograde``."""
+"""Every lesson, solved and untouched, by all three doors: ``check``, ``grade`` and ``nbgrader autograde``.
+
+The first two share a warm grader, the third starts its own; `tests.damaged.test_class` starts ``grade`` as it is.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from autograder.cli import main
 from tests import courses
 from tests.engine import course
+from tests.shared import one_grader
 
 POINTS = {
     "sequences": 12,
@@ -58,22 +63,28 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def warm(root: Path) -> Iterator[None]:
+    """A grader of all lessons for what grades in this process."""
+    with one_grader(root):
+        yield
+
+
 def test_these_are_the_lessons_of_the_course() -> None:
     assert set(course().assignments) == set(POINTS)
 
 
-def test_check_gives_full_marks_to_each_solution_and_nothing_to_an_untouched_notebook(root: Path) -> None:
-    files = {key: f"submitted/{key[0]}/{key[1]}/{key[1]}.ipynb" for key in EXPECTED}
-    done = courses.run("autograder", "check", "--json", *files.values(), folder=root, home=root.with_name("home"))
-    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+def test_check_gives_full_marks_to_each_solution_and_nothing_to_an_untouched_notebook(
+    root: Path, warm: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {key: str(root / "submitted" / key[0] / key[1] / f"{key[1]}.ipynb") for key in EXPECTED}
+    assert main(["--course", str(root), "check", "--json", *files.values()]) == 1
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {key: report["score"] for key, report in zip(files, reports, strict=True)} == EXPECTED
-    assert done.returncode == 1
 
 
-def test_grade_does_too(root: Path) -> None:
-    home = root.with_name("home")
-    done = courses.run("autograder", "grade", "--workers", "2", "--into", "ours", folder=root, home=home)
-    assert done.returncode == 0, done.stdout
+def test_grade_does_too(root: Path, warm: None, one_alembic: None) -> None:
+    assert main(["--course", str(root), "grade", "--workers", "2", "--into", str(root / "ours")]) == 0
     assert scores(root, "--into", "ours") == EXPECTED
 
 

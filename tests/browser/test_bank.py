@@ -152,7 +152,7 @@ def test_no_attempt_gets_hold_of_formgrader(browser: Browser, graded_class: Path
         watch = Watch(browser.new_context(viewport={"width": 1200, "height": 1000}), server.serves)
         watch.open(server.url("manage_assignments"))  # to log in
         styles: list[str] = []
-        for student in TRIED:
+        for student in (one for one in TRIED if one != ALL):  # all that is in that page is in one of these
             open_submission(watch, server, submission(graded_class, student))
             styles = styles or watch.styles(FORMGRADER)
             assert watch.harm(FORMGRADER, styles) == {}, student

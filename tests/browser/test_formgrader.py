@@ -99,16 +99,16 @@ def test_what_a_student_wrote_does_not_run_in_anybodys_page(page: Page, visits: 
     # and `visits` finds out whether a page asked for anything elsewhere
 
 
+# The last of the module: it ends the server of all.
 def test_a_server_has_not_imported_what_grading_needs_and_ends_with_all_that_it_started(
-    visits: Visits, class_folder: Path, tmp_path: Path
+    page: Page, formgrader: FormgraderServer
 ) -> None:
-    with FormgraderServer(class_folder, tmp_path / "home") as server:
-        autograde(visits.manage_assignments(server), "amara")
-        assert server.children()  # the examiner, and what it runs students' code in
-        assert server.stop() == 0
-        assert server.left_behind() == []
-    assert "nbgrader" in server.imported
-    assert [name for name in ("torch", "numpy", "pytest", "_pytest") if name in server.imported] == []
+    autograde(page, "amara")
+    assert formgrader.children()  # the examiner, and what it runs students' code in
+    assert formgrader.stop() == 0
+    assert formgrader.left_behind() == []
+    assert "nbgrader" in formgrader.imported
+    assert [name for name in ("torch", "numpy", "pytest", "_pytest") if name in formgrader.imported] == []
 
 
 def row_of(page: Page, student: str) -> Locator:

@@ -13,6 +13,7 @@ import pytest
 from autograder.course import load_course
 from tests import courses
 from tests.courses import ASSIGNMENT, REPOSITORY
+from tests.exchange.forks import forked
 
 NOTEBOOK = f"{ASSIGNMENT}.ipynb"
 
@@ -38,11 +39,12 @@ def travelled(tmp_path_factory: pytest.TempPathFactory) -> Travelled:
 
     def instructor(command: str, *options: str) -> None:
         options = (f"--Exchange.root={exchange}", *options)
-        courses.nbgrader(command, ASSIGNMENT, *options, folder=course, home=root / "instructor")
+        run = courses.nbgrader if command == "autograde" else forked  # that one is started as it is
+        run(command, ASSIGNMENT, *options, folder=course, home=root / "instructor")
 
     def student(command: str) -> None:
         options = (f"--Exchange.root={exchange}", f"--course={load_course(course).id}")
-        courses.nbgrader(command, ASSIGNMENT, *options, folder=desk, home=root / "student")
+        forked(command, ASSIGNMENT, *options, folder=desk, home=root / "student")
 
     instructor("generate_assignment")
     instructor("release_assignment")
@@ -105,7 +107,7 @@ def test_pages_of_our_own_command_are_released_to_the_same_place(travelled: Trav
     shutil.rmtree(course / "feedback")
     done = courses.run("autograder", "feedback", folder=course, home=course.with_name("instructor"))
     assert done.returncode == 0, done.stdout
-    courses.nbgrader(
+    forked(
         "release_feedback",
         ASSIGNMENT,
         f"--Exchange.root={exchange}",
