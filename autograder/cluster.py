@@ -205,7 +205,8 @@ class Cluster:
             if any(future.status == "error" for future in futures):
                 return None
             self._lose(fault)
-        self._late = 0
+        if futures:
+            self._late, self._gathered = 0, min(2 * self._gathered, MAX_GATHERED)
         return results
 
     def _graded(self, begun: _Begun, content: bytes | None) -> Graded:

@@ -180,7 +180,10 @@ class _Bench:
             if self._is_outdated():
                 self._rules = NO_RULES
             elif closely or _state_of_course(self._course) != self._files:
-                _, here, self._files = self._here()
+                try:
+                    _, here, self._files = self._here()
+                except OSError:  # in the middle of a change
+                    here = NO_RULES
                 if here != self._rules:
                     self._rules = NO_RULES
 
@@ -198,7 +201,10 @@ class _Bench:
     def _replace(self, rules: Rules) -> None:
         from distributed import get_worker
 
-        course, here, files = self._here()
+        try:
+            course, here, files = self._here()
+        except OSError:
+            raise _OtherRules(this_machine(rules.tier, changed=True)) from None
         if self._is_outdated() or rules.tier != here.tier or not rules.suites.items() <= here.suites.items():
             raise _OtherRules(this_machine(here.tier, self._is_outdated()))
         self._close()
@@ -250,7 +256,7 @@ def _state_of(places: Iterable[Path], suffix: str = "") -> _State:
                 folders.remove("__pycache__")
             files += [f"{folder}/{name}" for name in names if name.endswith(suffix)]
         for path in files:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 status = os.stat(path)
                 found.add((path, status.st_mtime_ns, status.st_size))
     return frozenset(found)

@@ -89,10 +89,14 @@ def tree(source: str) -> list[ast.stmt] | None:
     return None if parsed is None else parsed.body
 
 
-@functools.lru_cache(maxsize=1024)  # asked for at each step of a notebook, and mostly about the course's own cells
 def effort(source: str) -> int:
     """How much there is to look into: its words and signs, which cost the same wherever they stand."""
-    return 0 if len(source) > MAX_PARSED else len(_WORD_OR_SIGN.findall(source))
+    return 0 if len(source) > MAX_PARSED else _words_and_signs(source)
+
+
+@functools.lru_cache(maxsize=1024)  # asked for at each step of a notebook, and mostly about the course's own cells
+def _words_and_signs(source: str) -> int:
+    return len(_WORD_OR_SIGN.findall(source))
 
 
 def free_names(source: str) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -342,7 +343,7 @@ def _trains(notebook: Path) -> bool:
         text = notebook.read_text(encoding="utf-8")
     except (OSError, ValueError):  # told where it is graded
         return False
-    return any(name in text for name in ("torch.optim", "tensorboard"))
+    return bool(re.search(r"\boptim\b|tensorboard", text))
 
 
 def _expect_suites(course: Course) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from autograder import grading
 from autograder.errors import GraderFault
 from autograder.examiner.client import GRACE_SECONDS, LaneLost
 from autograder.grading import Grader
@@ -140,6 +142,24 @@ def test_what_could_hide_a_finished_function_is_for_a_person_to_read_and_costs_n
     assert graded(answered(**{ATTENTION: GOOD})).doubts == ()
 
 
+@pytest.mark.parametrize(
+    ("code", "trains"),
+    [
+        ("from torch import nn, optim\noptim.AdamW(x)", True),
+        ("opt = torch.optim.SGD(x)", True),
+        ("from torch.utils.tensorboard import SummaryWriter", True),
+        ("optimal = 1\nx.sum().backward()", False),
+    ],
+)
+def test_a_lesson_trains_where_it_names_an_optimiser_or_tensorboard(tmp_path, code: str, trains: bool) -> None:
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [{"source": code}]}))
+    assert grading._trains(tmp_path / "a.ipynb") is trains
+
+
+def test_what_cannot_be_read_trains_nothing(tmp_path) -> None:
+    assert not grading._trains(tmp_path / "missing.ipynb")
+
+
 def test_a_finished_function_in_a_thread_of_another_cell_is_for_a_person_to_read(graded) -> None:
     thread = """
 import queue, threading, torch
@@ -155,7 +175,7 @@ threading.Thread(target=work, daemon=True).start()
     report = graded(with_cell(answered(**{ATTENTION: attention(body)}), 3, thread))
     assert exercise(report).score == 16
     [doubt] = [doubt.render() for doubt in report.doubts]
-    assert doubt.endswith("by way of a thread of another cell, which calls scaled_dot_product_attention")
+    assert doubt.endswith("a thread that another cell has started called scaled_dot_product_attention")
 
 
 def test_a_name_that_only_the_running_notebook_binds_is_for_a_person_to_read_and_a_slip_is_not(graded) -> None:

@@ -145,6 +145,7 @@ class Examiner:
                 hello["refused"]
             )
         self._ready = True
+        self._control.settimeout(None)  # lanes are asked for by `send_fds`, which waits for room
         return dict(hello["suites"])
 
 

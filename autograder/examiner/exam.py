@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -132,6 +132,15 @@ def _doubt(exercise: str, hidings: Sequence[Hiding]) -> Message:
     return message(said, exercise=exercise, what=", ".join(told + more))
 
 
+def _doubt_beside(exercise: str, names: Collection[str]) -> Message:
+    """By what an answer could have a thread of another cell do its work."""
+    said = N_(
+        "nothing was taken off, but a person should read the notebook: while the answer to {exercise} ran, a thread "
+        "that another cell has started called {what}"
+    )
+    return message(said, exercise=exercise, what=", ".join(sorted(name.rpartition(".")[2] for name in names)))
+
+
 class _Exam:
     """One exercise of one submission."""
 
@@ -169,6 +178,8 @@ class _Exam:
         report = mark.report(checks, mistake)
         if report.score and (hidings := self._hidings(searched)):
             self._record.doubts.append(_doubt(self._exercise.id, hidings))
+        if report.score and self._student.called_beside:
+            self._record.doubts.append(_doubt_beside(self._exercise.id, self._student.called_beside))
         if mistake is None and any(check.outcome in LOST for check in checks) and (other := self._leans_on()):
             first = N_("your answer calls {other}, which does not have all its points: mend that one first")
             return replace(report, diagnosis=message(first, other=other))
@@ -190,10 +201,8 @@ class _Exam:
         return found
 
     def _hidings(self, searched: Found) -> list[Hiding]:
-        """What was found, but for names that really stand for nothing; and what other cells' threads have called."""
-        found = [one for one in searched.hidings if one[0] not in searched.unbound or self._is_bound(one[0])]
-        beside = sorted(name.rpartition(".")[2] for name in self._student.called_beside)
-        return [*found, *((f"a thread of another cell, which calls {name}", None) for name in beside)]
+        """What was found, but for names that really stand for nothing."""
+        return [one for one in searched.hidings if one[0] not in searched.unbound or self._is_bound(one[0])]
 
     def _is_bound(self, name: str) -> bool:
         try:

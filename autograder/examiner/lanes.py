@@ -128,7 +128,9 @@ def _spawner(zygote: Zygote, job: Job) -> Callable[[], Worker]:
     deadline = time.monotonic() + job.limits.submission_seconds + SPAWN_SECONDS
     limits = WorkerLimits(
         memory_bytes=job.limits.memory_mb << 20,
-        cpu_seconds=int(job.limits.submission_seconds) + 1,
+        # More than all processors give until the deadline: the kernel's kill could not be told from one from outside,
+        # after which a submission is examined once more.
+        cpu_seconds=int(job.limits.submission_seconds) * (os.cpu_count() or 1) + 1,
         scratch_bytes=job.limits.scratch_mb << 20,
     )
     return lambda: zygote.spawn(limits, deadline=deadline)

@@ -169,7 +169,10 @@ class ClassFiles:
 
 
 def notebook_bytes(notebook: nbformat.NotebookNode) -> bytes:
-    """What `nbformat.write` puts into a file, in half the time: where json lays out, it does all in Python code."""
+    """A notebook as `nbformat.write` lays it out, in half the time; it is not validated, and its ids are not mended.
+
+    Where json lays out, it does all in Python code.
+    """
     plain = strip_transient(split_lines(_copied(notebook)))
     text = json.dumps(plain, cls=BytesEncoder, sort_keys=True, ensure_ascii=False).encode(errors="replace")
     try:

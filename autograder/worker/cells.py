@@ -181,7 +181,7 @@ def _fitting(text: str, room: int) -> tuple[str, bool]:
 
 
 def _size(value: Any) -> int:
-    """Characters of a value as JSON: that is what crosses the channel, and an emoji is twelve of them."""
+    """Characters of a value as JSON: no less than what crosses the channel, for an emoji is twelve of them."""
     return len(json.dumps(value))
 
 

@@ -29,7 +29,8 @@ WARM_UP = (
 
 
 def preload(more: Sequence[str] = ()) -> Cells:
-    """Import and warm everything once, before the first fork: a child then imports nothing new.
+    """Import and warm everything once, before the first fork: a child then imports nothing new,
+    but what trains a model (`autograder.worker.training`).
 
     Args:
         more: what else to run as a cell.
@@ -101,11 +102,11 @@ class _Worker:
         self.watch(header.get("watch", self._watched))  # the names are said once, as long as they are the same
         with closing_new_figures():
             reply, blobs = answer()
-        if self._seen.calls:
-            reply["forbidden"] = self._seen.calls[:]
-        if self._seen.beside:
-            reply["beside"] = self._seen.beside[:]
-        self._seen.clear()
+        calls, beside = self._seen.taken()
+        if calls:
+            reply["forbidden"] = calls
+        if beside:
+            reply["beside"] = beside
         return reply, blobs
 
     def _call(self, header: dict[str, Any], blob: bytearray) -> Reply:

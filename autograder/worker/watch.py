@@ -94,10 +94,11 @@ class Seen:
     calls: list[Sighting] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
 
-    def clear(self) -> None:
-        """Forget it, once it is told."""
-        self.calls.clear()
-        self.beside.clear()
+    def taken(self) -> tuple[list[Sighting], list[str]]:
+        """What was seen so far, once; another thread may go on to add to it."""
+        calls, self.calls = self.calls, []
+        beside, self.beside = self.beside, []
+        return calls, beside
 
 
 _dispatcher = torch.library.Library("aten", "IMPL")

@@ -176,6 +176,18 @@ def test_a_truncated_frame_tells_that_the_peer_is_gone(pair: Pair, part: int) ->
         frames.receive(pair[1], deadline=soon())
 
 
+def test_a_channel_that_another_thread_closes_meanwhile_is_gone(pair: Pair) -> None:
+    class Closing(socket.socket):
+        def recv(self, *arguments: int) -> bytes:
+            try:
+                return super().recv(*arguments)
+            finally:
+                self.close()
+
+    with Closing(fileno=pair[1].detach()) as closing, pytest.raises(frames.PeerGone, match="closed the channel"):
+        frames.receive(closing, deadline=soon())
+
+
 def test_sending_to_a_closed_peer_tells_that_it_is_gone(pair: Pair) -> None:
     pair[1].close()
     with pytest.raises(frames.PeerGone):

@@ -45,8 +45,10 @@ NUMBERS = {
     X86_64: {"read": 0, "open": 2, "ioctl": 16, "clone": 56, "fork": 57, "execve": 59, "kill": 62, "ptrace": 101},
     AARCH64: {"read": 63, "openat": 56, "ioctl": 29, "clone": 220, "execve": 221, "kill": 129, "ptrace": 117},
 }
-NUMBERS[X86_64] |= {"prlimit64": 302}
-NUMBERS[AARCH64] |= {"prlimit64": 261}
+NUMBERS[X86_64] |= {"prlimit64": 302, "setrlimit": 160, "timer_create": 222, "timer_settime": 223}
+NUMBERS[X86_64] |= {"rt_sigqueueinfo": 129, "tgkill": 234, "rt_tgsigqueueinfo": 297}
+NUMBERS[AARCH64] |= {"prlimit64": 261, "setrlimit": 164, "timer_create": 107, "timer_settime": 110}
+NUMBERS[AARCH64] |= {"rt_sigqueueinfo": 138, "tgkill": 131, "rt_tgsigqueueinfo": 240}
 NUMBERS[X86_64] |= {"openat": 257, "clone3": 435, "io_uring_setup": 425, "prctl": 157, "fcntl": 72, "socket": 41}
 NUMBERS[AARCH64] |= {"clone3": 435, "io_uring_setup": 425, "prctl": 167, "fcntl": 25, "socket": 198}
 
@@ -162,8 +164,11 @@ def test_only_the_own_process_is_signalled(ask: Ask) -> None:
 
 def test_nobody_has_himself_killed_as_if_from_outside(ask: Ask) -> None:
     killed = 9
-    assert ask("kill", PID, killed + 1) == 0
-    assert ask("kill", PID, killed) == ask("kill", PID, killed | 1 << 32) == errno.EPERM
+    for call, before in (("kill", 1), ("rt_sigqueueinfo", 1), ("tgkill", 2), ("rt_tgsigqueueinfo", 2)):
+        asked = [call, *[PID] * before]
+        assert ask(*asked, killed + 1) == 0
+        assert ask(*asked, killed) == ask(*asked, killed | 1 << 32) == errno.EPERM
+    assert ask("setrlimit") == ask("timer_create") == ask("timer_settime") == errno.EPERM
     limits = 0x7FFF_0000_1000
     assert ask("prlimit64", 0, 0, 0, limits) == 0
     assert ask("prlimit64", 0, 0, limits, 0) == errno.EPERM
