@@ -160,6 +160,30 @@ def test_what_cannot_be_read_trains_nothing(tmp_path) -> None:
     assert not grading._trains(tmp_path / "missing.ipynb")
 
 
+PATCHES = {
+    "alias": ("import torch as t\nt.softmax = t.softmax", ".softmax = …"),
+    "loop": ("import torch\nfor one in [torch]: one.softmax = one.softmax", ".softmax = …"),
+    "setattr": ("import torch as t\nsetattr(t, 'soft' + 'max', t.softmax)", "setattr"),
+    "namespace": ("import torch as t\nt.__dict__['softmax'] = t.softmax", "__dict__"),
+    "private": ("from torch._inductor.fx_passes import fuse_attention", "torch._inductor.fx_passes"),
+    "watch": ("import torch as t\nt._C._len_torch_function_stack()", "_C"),
+    "mock": ("from unittest import mock", "unittest"),
+}
+
+
+@pytest.mark.parametrize(("cell", "what"), PATCHES.values(), ids=PATCHES.keys())
+def test_a_cell_that_sets_what_the_answer_calls_is_for_a_person_to_read(graded, cell: str, what: str) -> None:
+    report = graded(with_cell(answered(**{ATTENTION: GOOD}), 3, cell))
+    assert exercise(report).score == 16
+    [doubt] = [doubt.render().rpartition(" way of ")[2] for doubt in report.doubts]
+    assert what in doubt
+
+
+def test_a_cell_that_sets_other_attributes_raises_no_doubt(graded) -> None:
+    cell = "class Kept:\n    def __init__(self):\n        self.mine = 1\n\nkept = Kept()\nkept.other = 2"
+    assert graded(with_cell(answered(**{ATTENTION: GOOD}), 3, cell)).doubts == ()
+
+
 def test_a_finished_function_in_a_thread_of_another_cell_is_for_a_person_to_read(graded) -> None:
     thread = """
 import queue, threading, torch

@@ -43,14 +43,15 @@ def read_reply(
         raise ProtocolError("a reply lacks its storages")
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise ProtocolError("a reply lacks its changed inputs")
+    # Before they go into a set: whole numbers can be chosen so that all of them meet in one place.
+    if not all(0 <= number < len(storages) for number in numbers):
+        raise ProtocolError("a reply changes an input that was never sent")
     if len(set(numbers)) != len(numbers):
         raise ProtocolError("a reply changes an input twice")
     start, view = sum(sizes), memoryview(blob)
     decoder = Decoder(header, view[:start], [tensor.detach() for tensor in inputs], storages)
     changed = []
     for number in numbers:
-        if not 0 <= number < len(storages):
-            raise ProtocolError("a reply changes an input that was never sent")
         size = storages[number].nbytes()
         changed.append((storages[number], view[start : start + size]))
         start += size
@@ -127,13 +128,19 @@ def _known(header: dict[str, Any], fields: Sequence[str], watched: Sequence[str]
     known = {name: header[name] for name in fields}
     if "forbidden" in header:
         known["forbidden"] = _first_sighting(header["forbidden"], watched)
-    if isinstance(header.get("beside"), list):
-        known["beside"] = [name for name in watched if name in header["beside"]]
+    if "beside" in header:
+        known["beside"] = _names(header["beside"], watched)
     if "raised" in header:
         known["raised"] = exception(header["raised"])
         if known["raised"] is None:
             raise ProtocolError("an exception came without its description")
     return known
+
+
+def _names(seen: Any, watched: Sequence[str]) -> list[str]:
+    if not isinstance(seen, list) or len(seen) > len(watched):
+        raise ProtocolError("what was called beside makes no sense")
+    return [name for name in watched if name in seen]
 
 
 def _first_sighting(seen: Any, watched: Sequence[str]) -> tuple[str, int | None]:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import torch
+from torch.nn import functional
+
 Binding = ast.AST | str
 """What a name stands for: the definition, the assigned expression, or a dotted name."""
 
@@ -67,6 +70,7 @@ class Cell(NamedTuple):
         modules: the names of modules that it imports, or has as texts.
         attributes: the attributes that it names, of whatever.
         loaders: by what it gets at modules that no constant names.
+        sets: the attributes that it gives a value, of whatever; `SETATTR` where no constant names one.
     """
 
     body: Sequence[ast.stmt]
@@ -74,6 +78,10 @@ class Cell(NamedTuple):
     modules: frozenset[str]
     attributes: frozenset[str]
     loaders: frozenset[str]
+    sets: frozenset[str]
+
+
+SETATTR = "setattr"
 
 
 def read(source: str) -> Cell:
@@ -86,7 +94,9 @@ def _read(source: str) -> Cell:
     nodes = [node for statement in body for node in ast.walk(statement)]
     attributes = frozenset(node.attr for node in nodes if isinstance(node, ast.Attribute))
     bound = [*_with_globals(bindings(body))]
-    return Cell(body, bound, frozenset(_modules(nodes)), attributes, frozenset(_loaders(nodes)))
+    return Cell(
+        body, bound, frozenset(_modules(nodes)), attributes, frozenset(_loaders(nodes)), frozenset(_sets(nodes))
+    )
 
 
 def _modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -118,6 +128,31 @@ def _loaders(nodes: Sequence[ast.AST]) -> Iterator[str]:
                 yield "sys.modules"
             case ast.Call(args=[one, *_]) if last_name(node.func) in importers and constant_text(one) is None:
                 yield "importlib.import_module"
+
+
+_OF_TENSORS = ("data", "grad", "requires_grad")  # what honest code sets too
+
+
+def _sets(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    kept = set(_kept_by_classes(nodes))
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Store()) if id(node) not in kept and name not in _OF_TENSORS:
+                yield name
+            case ast.Call(args=[_, name, *_]) if last_name(node.func) in (SETATTR, "__setattr__"):
+                yield constant_text(name) or SETATTR
+
+
+def _kept_by_classes(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """What classes give their own objects: in `__init__`, or under names that mean nothing to torch."""
+    for method in (one for node in nodes if isinstance(node, ast.ClassDef) for one in node.body):
+        if isinstance(method, ast.FunctionDef) and method.args.args:
+            for node in ast.walk(method):
+                match node:
+                    case ast.Attribute(attr=name, ctx=ast.Store(), value=ast.Name(id=on)):
+                        is_plain = not hasattr(torch, name) and not hasattr(functional, name)
+                        if on == method.args.args[0].arg and (method.name == "__init__" or is_plain):
+                            yield id(node)
 
 
 def own_names(cells: Iterable[Cell]) -> Iterator[str]:

@@ -150,7 +150,7 @@ class _Search:
                 self._hidings.add(name, line)
                 self._found.unbound.add(name)
         for cell in self._cells:
-            self._hidings.see_beside(cell)
+            self._hidings.see_beside(cell, self._is_read)
         if self._given_up:
             self._hidings.add(TOO_LARGE, None)
         self._found.hidings = list(self._hidings)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from autograder.examiner.bindings import Cell
+from autograder.examiner.bindings import SETATTR, Cell
 
 Hiding = tuple[str, int | None]
 """What is used, and the line of the answer that leads to it; None where it stands beside the answer."""
@@ -31,10 +31,15 @@ ATTRIBUTES = frozenset(
 PASSED_ON = ("exec", "eval", "compile", "getattr", "__import__")
 """Built-in functions whose constant arguments are read where they are called; passed on, they could do anything."""
 
-ANYWHERE = ("autograder", "ctypes")
-"""The modules by which another cell could change what looks on."""
+ANYWHERE = ("autograder", "ctypes", "unittest", "torch.library", "torch.overrides")
+"""The modules by which another cell could change what looks on, or what is called; and torch's private ones."""
 
-ANYWHERE_BY_NAME = frozenset(("_getframe", "get_objects", "get_referrers", "get_referents"))
+ANYWHERE_BY_NAME = frozenset(
+    (
+        *("_getframe", "get_objects", "get_referrers", "get_referents", "__dict__", "__class__"),
+        *("_C", "_inductor", "_dynamo", "_decomp", "_refs", "_higher_order_ops"),
+    )
+)
 
 
 class Hidings:
@@ -74,14 +79,19 @@ class Hidings:
             self._read_at.add(line)
             self.add(attribute, line)
 
-    def see_beside(self, cell: Cell) -> None:
-        """Any cell, which the answer may not reach."""
-        for what in _beside(cell):
+    def see_beside(self, cell: Cell, is_read: Callable[[str], bool]) -> None:
+        """Any cell, which the answer may not reach; `is_read`: whether the answer reads an attribute of that name."""
+        for what in (*_beside(cell), *(f".{name} = …" for name in sorted(cell.sets) if is_read(name))):
             if not any(seen.rpartition(".")[2] == what.rpartition(".")[2] for seen in (*self._found, *self._covered)):
                 self.add(what, None)
 
 
 def _beside(cell: Cell) -> Iterator[str]:
-    yield from sorted({root for name in cell.modules if (root := name.partition(".")[0]) in ANYWHERE})
+    for module in ANYWHERE:
+        if any(f"{name}.".startswith(f"{module}.") for name in cell.modules):
+            yield module
+    yield from sorted(name for name in cell.modules if name.startswith("torch._"))
+    if SETATTR in cell.sets:
+        yield SETATTR
     yield from sorted(cell.attributes & ANYWHERE_BY_NAME)
     yield from sorted(cell.loaders)

@@ -46,9 +46,9 @@ NUMBERS = {
     AARCH64: {"read": 63, "openat": 56, "ioctl": 29, "clone": 220, "execve": 221, "kill": 129, "ptrace": 117},
 }
 NUMBERS[X86_64] |= {"prlimit64": 302, "setrlimit": 160, "timer_create": 222, "timer_settime": 223}
-NUMBERS[X86_64] |= {"rt_sigqueueinfo": 129, "tgkill": 234, "rt_tgsigqueueinfo": 297}
+NUMBERS[X86_64] |= {"rt_sigqueueinfo": 129, "sendto": 44, "recvfrom": 45, "tgkill": 234, "rt_tgsigqueueinfo": 297}
 NUMBERS[AARCH64] |= {"prlimit64": 261, "setrlimit": 164, "timer_create": 107, "timer_settime": 110}
-NUMBERS[AARCH64] |= {"rt_sigqueueinfo": 138, "tgkill": 131, "rt_tgsigqueueinfo": 240}
+NUMBERS[AARCH64] |= {"rt_sigqueueinfo": 138, "sendto": 206, "recvfrom": 207, "tgkill": 131, "rt_tgsigqueueinfo": 240}
 NUMBERS[X86_64] |= {"openat": 257, "clone3": 435, "io_uring_setup": 425, "prctl": 157, "fcntl": 72, "socket": 41}
 NUMBERS[AARCH64] |= {"clone3": 435, "io_uring_setup": 425, "prctl": 167, "fcntl": 25, "socket": 198}
 
@@ -160,6 +160,12 @@ def test_only_the_own_process_is_signalled(ask: Ask) -> None:
     assert ask("kill", PID) == 0
     for pid in (PID + 1, 0, 0xFFFFFFFF, 2**64 - 1, PID | 1 << 32):
         assert ask("kill", pid) == errno.EPERM
+
+
+def test_no_byte_goes_out_of_band(ask: Ask) -> None:
+    out_of_band, no_wait = 1, 0x40
+    assert ask("sendto", 3, 0, 1, no_wait) == ask("recvfrom", 3, 0, 1, no_wait) == 0
+    assert ask("sendto", 3, 0, 1, no_wait | out_of_band) == ask("recvfrom", 3, 0, 1, out_of_band) == errno.EPERM
 
 
 def test_nobody_has_himself_killed_as_if_from_outside(ask: Ask) -> None:
