@@ -624,6 +624,8 @@ REPLY_TAMPERING: dict[str, Callable[[dict[str, Any]], object]] = {
     "changed_unknown": lambda reply: reply.update(changed=[1]),
     "changed_negative": lambda reply: reply.update(changed=[-1]),
     "changed_true": lambda reply: reply.update(changed=[False]),
+    "beside_is_text": lambda reply: reply.update(beside="ab"),
+    "beside_is_longer_than_what_is_watched": lambda reply: reply.update(beside=["ab"]),
     "changed_without_bytes": lambda reply: reply.update(changed=[]),
     "forbidden_is_of_another_name": lambda reply: reply.update(forbidden=[["Full marks", 1]]),
     "changed_by_a_float": lambda reply: reply.update(changed=[0.0]),
@@ -640,6 +642,14 @@ def test_a_reply_that_makes_no_sense_is_refused(name: str) -> None:
     endpoint = InProcess(lambda x: x.add_(1) * 2)
     endpoint.tamper = REPLY_TAMPERING[name]
     with pytest.raises(ProtocolError):
+        Student("answer", endpoint)(torch.zeros(2))
+
+
+def test_numbers_that_were_never_sent_are_refused_before_they_go_into_a_set() -> None:
+    # Multiples of 2**61 - 1 all meet in one place of a set, where each is held against all before it.
+    endpoint = InProcess(lambda x: x * 2)
+    endpoint.tamper = lambda reply: reply.update(changed=[2**61 - 1] * 2)
+    with pytest.raises(ProtocolError, match="never sent"):  # and not "twice", which a set finds out
         Student("answer", endpoint)(torch.zeros(2))
 
 
