@@ -8,7 +8,7 @@ LOCKED := $(VENV)/.locked
 STAMP := $(VENV)/.built
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test redteam lint types lab formgrader release verify matrix seeds clean
+.PHONY: help demo test redteam lint types lab formgrader release verify matrix seeds benchmark clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make verify      prove that the hidden tests accept right answers and catch the known mistakes"
 	@echo "make matrix      the same, and write docs/kill-matrix.md"
 	@echo "make seeds       put the hidden tests alone through 200 seeds, which takes long"
+	@echo "make benchmark   measure speed and memory, for half an hour on a machine with nothing else to do"
 	@echo "make release     write the students' notebooks from the instructors'"
 	@echo "make clean       remove the virtual environment and the caches"
 
@@ -56,6 +57,9 @@ formgrader: $(STAMP)
 SEEDS ?= 200
 seeds: $(STAMP)
 	@$(VENV)/bin/python -m tests.suite.seeds --seeds $(SEEDS)
+
+benchmark: $(STAMP)
+	@$(VENV)/bin/python benchmarks
 
 release: $(STAMP)
 	@$(VENV)/bin/autograder release

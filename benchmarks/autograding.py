@@ -38,32 +38,38 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="of `autograder grade` (default: 2)")
     parser.add_argument("--ours", action="store_true", help="`autograder grade` alone: what does a worker more bring?")
     options = parser.parse_args()
-    contenders = [
-        Autograding("stock nbgrader autograde", ["nbgrader", "autograde", ASSIGNMENT], STOCK),
-        Autograding("the same, without the figures", ["nbgrader", "autograde", ASSIGNMENT], STOCK, figures=False),
-        Autograding("nbgrader autograde, our preprocessors", ["nbgrader", "autograde", ASSIGNMENT], OURS),
-        *(
-            Autograding(
-                f"autograder grade, {workers} worker{'s' * (workers > 1)}",
-                ["autograder", "grade", ASSIGNMENT, "--workers", str(workers)],
-                OURS,
-            )
-            for workers in dict.fromkeys((1, options.workers))
-        ),
-    ]
-    if options.ours:
-        contenders = contenders[3:]
-    for number in range(1, options.rounds + 1):
-        for contender in contenders:
-            with tempfile.TemporaryDirectory() as folder:
-                _measure(contender, Path(folder), options.students)
-            print(f"round {number}: {contender.name}: {contender.wall[-1]:.1f} s", file=sys.stderr)
+    contenders = measured(options.students, options.rounds, options.workers, ours=options.ours)
     print(
         f"{options.students} submissions, {os.cpu_count()} cores, medians of {options.rounds} rounds; s is seconds a "
         "submission, start-up included\n"
     )
     _print(contenders, options.students, contenders[:1] if options.ours else contenders[:2])
     return 0
+
+
+def measured(students: int, rounds: int, workers: int, *, ours: bool = False) -> list[Autograding]:
+    """The contenders, in turns: two of stock nbgrader, ours by nbgrader, ours with one worker and with several."""
+    contenders = [
+        Autograding("stock nbgrader autograde", ["nbgrader", "autograde", ASSIGNMENT], STOCK),
+        Autograding("the same, without the figures", ["nbgrader", "autograde", ASSIGNMENT], STOCK, figures=False),
+        Autograding("nbgrader autograde, our preprocessors", ["nbgrader", "autograde", ASSIGNMENT], OURS),
+        *(
+            Autograding(
+                f"autograder grade, {count} worker{'s' * (count > 1)}",
+                ["autograder", "grade", ASSIGNMENT, "--workers", str(count)],
+                OURS,
+            )
+            for count in dict.fromkeys((1, workers))
+        ),
+    ]
+    if ours:
+        contenders = contenders[3:]
+    for number in range(1, rounds + 1):
+        for contender in contenders:
+            with tempfile.TemporaryDirectory() as folder:
+                _measure(contender, Path(folder), students)
+            print(f"round {number}: {contender.name}: {contender.wall[-1]:.1f} s", file=sys.stderr)
+    return contenders
 
 
 def _measure(contender: Autograding, course: Path, students: int) -> None:

@@ -35,14 +35,19 @@ def main() -> int:
         parser.error(f"--students must be more than {FEW}")
     print("CPU ms of a submission, medians of", options.rounds, "rounds")
     for assignment in options.assignments:
-        floors, costs = [], []
-        for number in range(1, options.rounds + 1):
-            floors.append(_floor(assignment))
-            costs.append(_cost(assignment, options.students, options.workers))
-            print(f"round {number}: {assignment}: {floors[-1]:.0f}, {costs[-1]:.0f} ms", file=sys.stderr)
-        floor, cost = statistics.median(floors), statistics.median(costs)
+        floor, cost = measured(assignment, options.students, options.rounds, options.workers)
         print(f"{assignment:<12} floor {floor:6.1f}, autograder grade {cost:6.1f}: {cost / floor:.2f} times the floor")
     return 0
+
+
+def measured(assignment: str, students: int, rounds: int, workers: int) -> tuple[float, float]:
+    """CPU milliseconds of a submission: the floor, and all of ours; medians of rounds in which they take turns."""
+    floors, costs = [], []
+    for number in range(1, rounds + 1):
+        floors.append(_floor(assignment))
+        costs.append(_cost(assignment, students, workers))
+        print(f"round {number}: {assignment}: {floors[-1]:.0f}, {costs[-1]:.0f} ms", file=sys.stderr)
+    return statistics.median(floors), statistics.median(costs)
 
 
 def _floor(assignment: str) -> float:

@@ -31,23 +31,28 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender writes it (default: 3)")
     parser.add_argument("--workers", type=int, default=2, help="of `autograder feedback` (default: 2)")
     options = parser.parse_args()
+    _print(measured(options.students, options.rounds, options.workers), options.students, options.rounds)
+    return 0
+
+
+def measured(students: int, rounds: int, workers: int) -> list[Contender]:
+    """The contenders, in turns: stock nbgrader, ours as a class's first run, ours with one worker and with several."""
     ours = ["autograder", "feedback", ASSIGNMENT, "--workers"]
     contenders = [
         Contender("stock nbgrader generate_feedback", ["nbgrader", "generate_feedback", ASSIGNMENT], STOCK),
         Contender(FIRST, [*ours, "1"], OURS),
         *(
-            Contender(f"autograder feedback, {workers} worker{'s' * (workers > 1)}", [*ours, str(workers)], OURS)
-            for workers in dict.fromkeys((1, options.workers))
+            Contender(f"autograder feedback, {count} worker{'s' * (count > 1)}", [*ours, str(count)], OURS)
+            for count in dict.fromkeys((1, workers))
         ),
     ]
     with tempfile.TemporaryDirectory() as folder:
-        courses = _graded(Path(folder), options.students)
-        for number in range(1, options.rounds + 1):
+        courses = _graded(Path(folder), students)
+        for number in range(1, rounds + 1):
             for contender in contenders:
-                _measure(contender, courses[contender.parts], options.students)
+                _measure(contender, courses[contender.parts], students)
                 print(f"round {number}: {contender.name}: {contender.wall[-1]:.1f} s", file=sys.stderr)
-    _print(contenders, options.students, options.rounds)
-    return 0
+    return contenders
 
 
 def _graded(folder: Path, students: int) -> dict[tuple[str, ...], Path]:

@@ -74,7 +74,7 @@ def main() -> int:
         whole = _grade(course, "undisturbed", options)
         if len(whole.at) != count:
             raise SystemExit(f"only {len(whole.at)} of {count} were recorded")
-        _print(whole, count)
+        print_growth(whole, count)
         if options.undisturbed_only:
             return 0
         half = _grade(course, "killed", options, until=count // 2)
@@ -161,7 +161,8 @@ def _pss(process: psutil.Process) -> int:
         return 0
 
 
-def _print(run: Run, count: int) -> None:
+def print_growth(run: Run, count: int) -> None:
+    """Print how fast a run was, in its beginning and at its end, and what memory it took."""
     tenth = max(1, count // 10)
     # The first lines come late, with the start of the examiner; the last ones have no successors that fill the lanes.
     first, last = run.seconds_of(tenth // 10, tenth), run.seconds_of(count - tenth, count - tenth // 10 - 1)

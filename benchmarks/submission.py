@@ -39,11 +39,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60, help="submissions (default: 60)")
     parser.add_argument("--workers", type=int, default=2, help="how many at a time, beside one (default: 2)")
     options = parser.parse_args()
-    held = {workers: _measure(options.assignment, options.count, workers) for workers in (1, options.workers)}
-    if options.workers > 1:
-        more = (held[options.workers] - held[1]) / (options.workers - 1)
-        print(f"\nmemory of a worker more        {more / 2**20:8.0f} MiB")
+    more = memory_of_one_more(options.assignment, options.count, options.workers)
+    print(f"\nmemory of a worker more        {more / 2**20:8.0f} MiB")
     return 0
+
+
+def memory_of_one_more(assignment: str, count: int, workers: int) -> float:
+    """Bytes that a worker takes beyond the first one; all that is measured is printed."""
+    held = {some: _measure(assignment, count, some) for some in (1, max(workers, 2))}
+    return (held[max(workers, 2)] - held[1]) / (max(workers, 2) - 1)
 
 
 def _measure(assignment: str, count: int, workers: int) -> float:
