@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).parents[1]
 COMMANDS = Path(sys.executable).parent
 ASSIGNMENT = "attention"
@@ -96,3 +98,15 @@ def run(command: list[str], course: Path, parts: tuple[str, ...]) -> None:
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+
+
+def held_by(process: psutil.Process) -> int:
+    """Bytes of a process and all its children (PSS: shared pages count by their share)."""
+    return sum(map(_pss, [process, *process.children(recursive=True)]))
+
+
+def _pss(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().pss)
+    except psutil.Error:  # a worker that has just ended
+        return 0

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from _common import COMMANDS, OURS, ROOT, write_course
+from _common import COMMANDS, OURS, ROOT, held_by, write_course
 
 SEED = 1
 SAMPLES = 40
@@ -140,9 +140,7 @@ def _watched(process: subprocess.Popen[str], run: Run, step: int) -> Iterator[No
             if len(run.at) >= seen + step:
                 seen = len(run.at)
                 with contextlib.suppress(psutil.Error):
-                    command = psutil.Process(process.pid)
-                    held = sum(_pss(one) for one in [command, *command.children(recursive=True)])
-                    run.memory.append((seen, held))
+                    run.memory.append((seen, held_by(psutil.Process(process.pid))))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -151,14 +149,6 @@ def _watched(process: subprocess.Popen[str], run: Run, step: int) -> Iterator[No
     finally:
         over.set()
         thread.join()
-
-
-def _pss(process: psutil.Process) -> int:
-    """Bytes that a process holds, shared ones by their share; a worker that has just ended holds none."""
-    try:
-        return int(process.memory_full_info().pss)
-    except psutil.Error:
-        return 0
 
 
 def print_growth(run: Run, count: int) -> None:

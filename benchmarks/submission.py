@@ -17,15 +17,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
+from _common import ROOT, held_by
 
 from autograder.course import load_course
 from autograder.grading import Graded, Grader
 from autograder.notebook import read_notebook
 
-ROOT = Path(__file__).parents[1]
 SEED = 1
 PARTS = ("total", "spawn", "cells", "channel", "checks", "search", "diagnosis")
 KINDS = {"-m autograder.examiner": "lanes", "from autograder.worker import zygote": "zygote"}
@@ -110,8 +109,7 @@ def _watched() -> Iterator[list[int]]:
 
     def look() -> None:
         while not over.wait(0.5):
-            me = psutil.Process()
-            held.append(sum(_pss(process) for process in [me, *me.children(recursive=True)]))
+            held.append(held_by(psutil.Process()))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -120,14 +118,6 @@ def _watched() -> Iterator[list[int]]:
     finally:
         over.set()
         thread.join()
-
-
-def _pss(process: psutil.Process) -> int:
-    """Bytes of one process; of a worker that has just ended, none."""
-    try:
-        return int(process.memory_full_info().pss)
-    except psutil.Error:
-        return 0
 
 
 if __name__ == "__main__":
