@@ -13,6 +13,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional
 
+SETATTR = "setattr"
+_OF_TENSORS = ("data", "grad", "requires_grad")
+"""What honest code sets, too."""
+
 Binding = ast.AST | str
 """What a name stands for: the definition, the assigned expression, or a dotted name."""
 
@@ -81,9 +85,6 @@ class Cell(NamedTuple):
     sets: frozenset[str]
 
 
-SETATTR = "setattr"
-
-
 def read(source: str) -> Cell:
     """What is in a cell. Those of the lesson come with every submission, and are read once."""
     return _read_once(source) if len(source) <= MAX_KEPT_CHARACTERS else _read(source)
@@ -128,9 +129,6 @@ def _loaders(nodes: Sequence[ast.AST]) -> Iterator[str]:
                 yield "sys.modules"
             case ast.Call(args=[one, *_]) if last_name(node.func) in importers and constant_text(one) is None:
                 yield "importlib.import_module"
-
-
-_OF_TENSORS = ("data", "grad", "requires_grad")  # what honest code sets too
 
 
 def _sets(nodes: Sequence[ast.AST]) -> Iterator[str]:

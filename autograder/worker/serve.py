@@ -29,11 +29,12 @@ WARM_UP = (
 
 
 def preload(more: Sequence[str] = ()) -> Cells:
-    """Import and warm everything once, before the first fork: a child then imports nothing new,
-    but what trains a model (`autograder.worker.training`).
+    """Import and warm everything once, before the first fork: a child then imports nothing new.
+
+    What trains a model is left to `autograder.worker.training`.
 
     Args:
-        more: what else to run as a cell.
+        more: the sources of cells to run as well.
     """
     import torch
 

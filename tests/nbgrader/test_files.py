@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -22,7 +21,7 @@ ODD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("metadata", ODD.values(), ids=ODD.keys())
-def test_a_notebook_is_laid_out_byte_for_byte_as_nbformat_does(tmp_path: Path, metadata: dict[str, Any]) -> None:
+def test_a_notebook_is_laid_out_byte_for_byte_as_nbformat_does(metadata: dict[str, Any]) -> None:
     outputs = [
         new_output("stream", text="one\ntwo\r\nthree"),
         new_output("display_data", {"image/png": "aGk=\n", "text/plain": "<x>\n</x>", "application/json": {"a": [1]}}),
