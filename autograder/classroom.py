@@ -29,6 +29,7 @@ from autograder.notebook import TEST_PREFIX
 from autograder.remarks import left_out, remarks_on, why_unusable
 from autograder.report import without_score
 from autograder.settled import answers_in
+from autograder.sharing import Sharing
 from autograder.store import ResultStore, provisional, second
 from autograder.submissions import Submission, digest
 
@@ -107,7 +108,7 @@ class ClassRun:
     ) -> None:
         self._course, self._gradebook, self._files, self._assignment = course, gradebook, files, assignment
         self._seed, self._fresh = seed, fresh
-        self._translations = translations(course.language)
+        self._translations, self._sharing = translations(course.language), Sharing()
         self._rules, self._store = rules_of(course, assignment, seed), ResultStore(course)
         gradebook.prepare(assignment)
         frame = frame_of(course, assignment, files.fingerprint)
@@ -325,7 +326,7 @@ class ClassRun:
         student, assignment, gradebook = submission.student, self._assignment, self._gradebook
         return Result(
             student,
-            graded.report,
+            self._sharing.shared(graded.report),
             seconds=graded.examined.seconds.get("total", 0.0) if graded.examined else 0.0,
             stored=stored,
             unchanged=unchanged,
