@@ -130,7 +130,8 @@ def _grade(
         for run in runs.values():
             run.told()
 
-    return Done(everyone, len(found), missed, gradebook.path, files.graded, told)
+    ended = cluster.ended() if cluster else ()
+    return Done(everyone, len(found), missed, gradebook.path, files.graded, told, ended)
 
 
 def _cluster(course: Course, names: Sequence[str], options: argparse.Namespace) -> Cluster:
@@ -205,6 +206,7 @@ def export(options: argparse.Namespace) -> int:
     """``autograder export``: the gradebook as a table."""
     course = course_of(options)
     named = assignments_of(course, options) if options.assignments else []
+    form = options.format or _format_of(options.to)
     with _existing(course, options) as (gradebook, files):
         from autograder.classroom import doubts_of
         from autograder.export import rows, to_csv, to_json, write
@@ -212,7 +214,6 @@ def export(options: argparse.Namespace) -> int:
         doubts = doubts_of(files, named or list(course.assignments))
         with gradebook.told():
             found = rows(gradebook.nbgrader, named, options.student, doubts)
-    form = options.format or ("json" if options.to is not None and options.to.suffix == ".json" else "csv")
     text = to_json(found) if form == "json" else to_csv(found)
     if options.to is None:
         sys.stdout.write(text)
@@ -220,6 +221,16 @@ def export(options: argparse.Namespace) -> int:
     write(options.to, text)
     print(f"wrote {_counted(len(found), 'row')} to {near(options.to)}")
     return 0
+
+
+def _format_of(target: Path | None) -> str:
+    """What the name of a file asks for."""
+    ending = target.suffix.lower() if target is not None else ""
+    if ending in (".xlsx", ".xls", ".ods"):
+        raise CourseError(
+            f"a spreadsheet's own format ({ending}) can't be written; name a file that ends in .csv, which it opens."
+        )
+    return "json" if ending == ".json" else "csv"
 
 
 def _counted(count: int, thing: str) -> str:

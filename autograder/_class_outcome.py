@@ -25,6 +25,7 @@ class Done(NamedTuple):
         missed: what was not handed in where it is looked for.
         gradebook, graded: where things lie.
         told: to be called once people were told of all that.
+        ended: addresses of a cluster's workers that have ended meanwhile.
     """
 
     results: Sequence[Result]
@@ -33,6 +34,7 @@ class Done(NamedTuple):
     gradebook: Path
     graded: Path
     told: Callable[[], None] = lambda: None
+    ended: Sequence[str] = ()
 
 
 def tell(done: Done, clock: Clock, course: Course, seed: int, options: argparse.Namespace) -> None:
@@ -43,6 +45,8 @@ def tell(done: Done, clock: Clock, course: Course, seed: int, options: argparse.
     if several:
         _show_totals(done.results, course, options)
     said = [*_outcome(done.results, several), *done.missed, *changes(done.results, several)]
+    if done.ended:
+        said.append(f"ended meanwhile, so that their submissions went to other workers: {', '.join(done.ended)}")
     said.append(f"{clock.summary(done.results)}; seed {seed}")
     said.append(f"gradebook: {near(done.gradebook)}; graded notebooks: {near(done.graded)}")
     _show_lines(said)
@@ -131,9 +135,10 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
         yield from (f"for a human, {name}: {doubt.render()}" for doubt in result.report.doubts)
     doubtful = [name for name, result in zip(names, results, strict=True) if result.provisional]
     if doubtful:
+        listed = ("; " if several else ", ").join(doubtful)
         yield (
-            f"a time limit decided, {('; ' if several else ', ').join(doubtful)}: graded a second time by the next run "
-            "that has anything to grade, and the better result stays"
+            f"a time limit or a killed process decided, {listed}: graded a second time by the next run that has "
+            "anything to grade, and the better result stays"
         )
     adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
     if adjusted:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
-from autograder.cluster_worker import Machine, Reply, Rules, Task, perform, this_machine
-from autograder.course import COURSE_FILE, Course, suite_hash
+from autograder.cluster_worker import Reply, Rules, Task, difference, perform, this_machine
+from autograder.course import Course, suite_hash
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault, UnusableNotebook
 from autograder.grading import AHEAD, Graded
 from autograder.messages import N_, Message, message
@@ -44,8 +44,6 @@ MAX_GATHERED = 32
 MAX_LATE = 8
 """How often in a row results may come too late, the last times one by one."""
 DONE = ("finished", "error")
-MAX_TOLD = 3
-"""How many packages that differ are told."""
 FAULTS = {kind.__name__: kind for kind in (ConfinementUnavailable, CourseError, GraderFault)}
 """What a worker may tell by its name."""
 
@@ -113,6 +111,12 @@ class Cluster:
 
         machines = len({get_address_host(worker) for worker in self._threads})
         return f"on {machines} machine{'' if machines == 1 else 's'}, {sum(self._threads.values())} at a time"
+
+    def ended(self) -> list[str]:
+        """The addresses of workers that were warm and are there no longer."""
+        with contextlib.suppress(CourseError):  # the scheduler has ended as well, when it was needed no more
+            return sorted(self._threads.keys() - self._workers().keys())
+        return []
 
     def grade_many(self, submissions: Iterable[tuple[Path, str]], seed: int) -> Iterator[Graded]:
         """Grade many files; the results come in the order of `submissions`.
@@ -344,23 +348,6 @@ def _placed(graded: Graded, place: str, path: str) -> Graded:
     return replace(graded, report=report)
 
 
-def difference(here: Machine, there: Machine) -> str:
-    """The first reason why two machines' rules differ."""
-    if there.changed:
-        return "autograder was changed there since that worker began, so that it has to be started again"
-    if there.version != here.version:
-        return f"it has autograder {there.version}, and this machine {here.version}"
-    if there.python != here.python:
-        return f"it has Python {there.python.split()[0]}, and this machine {here.python.split()[0]}"
-    if there.tier != here.tier:
-        return f"its {COURSE_FILE} requires the confinement {there.tier}, and this machine's {here.tier}"
-    only = [(set(one.packages) - set(other.packages)) for one, other in ((there, here), (here, there))]
-    if any(only):
-        theirs, ours = (", ".join(sorted(names)[:MAX_TOLD]) or "no such package" for names in only)
-        return f"it has {theirs}, and this machine {ours}"
-    return "its copy of the course or of autograder is another (hidden tests, source notebooks, limits or rules)"
-
-
 def _connected(address: str) -> Client:
     try:
         import distributed
@@ -375,10 +362,20 @@ def _connected(address: str) -> Client:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         return distributed.Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError, TypeError, RuntimeError) as fault:
+    except OSError as fault:
         raise CourseError(
-            f"there is no scheduler at {address} ({_told(fault)}); start one with `dask scheduler`, and name it as "
+            f"there is no scheduler at {address} ({_told(fault)}); start one with `dask scheduler`, which says its "
+            "address."
+        ) from None
+    except (ValueError, TypeError) as fault:
+        raise CourseError(
+            f"{address} is no address of a scheduler ({_told(fault)}); name it as `dask scheduler` says it: "
             "tcp://host:port."
+        ) from None
+    except Exception as fault:  # noqa: BLE001 - whatever Dask makes of what another program answers
+        raise CourseError(
+            f"what answers at {address} is no scheduler that this machine's Dask understands ({_told(fault)}); name "
+            "it as `dask scheduler` says it, and have the same version of Dask everywhere."
         ) from None
 
 

@@ -28,6 +28,8 @@ from autograder.messages import N_, message
 
 COURSE_VARIABLE = "AUTOGRADER_COURSE"
 PACKAGE = Path(__file__).parent
+MAX_TOLD = 3
+"""How many packages that differ are told."""
 _State = frozenset[tuple[str, int, int]]
 """Files with their times and sizes."""
 
@@ -244,6 +246,23 @@ def this_machine(tier: Tier, changed: bool = False) -> Machine:
     folders = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
     packages = {f"{one.name} {one.version}" for one in metadata.distributions(path=folders)}
     return Machine(__version__, sys.version, tuple(sorted(packages)), tier, changed)
+
+
+def difference(here: Machine, there: Machine) -> str:
+    """The first reason why two machines' rules differ."""
+    if there.changed:
+        return "autograder was changed there since that worker began, so that it has to be started again"
+    if there.version != here.version:
+        return f"it has autograder {there.version}, and this machine {here.version}"
+    if there.python != here.python:
+        return f"it has Python {there.python.split()[0]}, and this machine {here.python.split()[0]}"
+    if there.tier != here.tier:
+        return f"its {COURSE_FILE} requires the confinement {there.tier}, and this machine's {here.tier}"
+    only = [(set(one.packages) - set(other.packages)) for one, other in ((there, here), (here, there))]
+    if any(only):
+        theirs, ours = (", ".join(sorted(names)[:MAX_TOLD]) or "no such package" for names in only)
+        return f"it has {theirs}, and this machine {ours}"
+    return "its copy of the course or of autograder is another (hidden tests, source notebooks, limits or rules)"
 
 
 def _state_of(places: Iterable[Path], suffix: str = "") -> _State:

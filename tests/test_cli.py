@@ -269,6 +269,9 @@ def test_grade_records_writes_pages_and_exports(
     with (course_folder / "marks.csv").open(newline="") as file:
         scores = {row["student_id"]: row["score"] for row in csv.DictReader(file)}
     assert scores["carl-bad"] == scores["dora-fault"] == ""
+    assert main(["export", "--to", "marks.xlsx"]) == 2
+    assert "(.xlsx) can't be written; name a file that ends in .csv" in capsys.readouterr().err
+    assert not (course_folder / "marks.xlsx").exists()
 
 
 def test_grade_takes_one_student_into_a_folder_of_its_own(

@@ -24,8 +24,18 @@ from distributed import Client
 from msgspec.structs import replace
 
 from autograder.cli import main
-from autograder.cluster import Cluster, difference
-from autograder.cluster_worker import COURSE_VARIABLE, Machine, Reply, Rules, Task, _Bench, _OtherRules, packed
+from autograder.cluster import Cluster
+from autograder.cluster_worker import (
+    COURSE_VARIABLE,
+    Machine,
+    Reply,
+    Rules,
+    Task,
+    _Bench,
+    _OtherRules,
+    difference,
+    packed,
+)
 from autograder.course import load_course, suite_hash
 from autograder.errors import CourseError
 from autograder.examiner.job import Examined
@@ -228,13 +238,15 @@ def test_a_cluster_leaves_what_this_machine_alone_leaves(
     assert len({row[0] for row in found["grade"] if row[3] is not None}) == len(ANSWERS)
 
 
-def reports(running: Running, course: Path) -> Iterator[GradeReport]:
-    """The reports of a class on a cluster, as they come."""
+def reports(running: Running, course: Path, ended: list[str] | None = None) -> Iterator[GradeReport]:
+    """The reports of a class on a cluster, as they come; at last the workers that have ended."""
     files = sorted((course / "submitted").glob(f"*/{LESSON}/{LESSON}.ipynb"))
     with Cluster(load_course(course), running.address, [LESSON]) as cluster:
         cluster.wait()
         for one in cluster.grade_many([(path, LESSON) for path in files], 1):
             yield one.report
+        if ended is not None:
+            ended += cluster.ended()
 
 
 def test_a_worker_without_its_examiner_starts_another(course: Path, cluster: Running) -> None:
@@ -248,8 +260,8 @@ def test_a_worker_without_its_examiner_starts_another(course: Path, cluster: Run
 
 def test_a_worker_killed_in_the_middle_costs_no_result(course: Path, cluster: Running) -> None:
     [address] = cluster.more(1)  # so that the two of other tests stay
-    before = list(reports(cluster, course))
-    coming = reports(cluster, course)
+    before, ended = list(reports(cluster, course)), list[str]()
+    coming = reports(cluster, course, ended)
     found = [next(coming)]
     worker = cluster.workers[address]
     with connected(cluster.address) as client:
@@ -258,6 +270,7 @@ def test_a_worker_killed_in_the_middle_costs_no_result(course: Path, cluster: Ru
     worker.wait()
     found += coming
     assert found == before
+    assert ended == [address]
 
 
 def test_a_worker_with_other_suites_is_refused(
@@ -442,7 +455,16 @@ def test_no_scheduler_is_told(
     said = capsys.readouterr().err
     assert said.startswith(f"autograder: there is no scheduler at {address} (") and said.count("\n") == 1
     assert graded(course, tmp_path / "into", "--scheduler", "udp:nowhere") == 2
-    assert "there is no scheduler at udp:nowhere" in capsys.readouterr().err
+    assert "udp:nowhere is no address of a scheduler (" in capsys.readouterr().err
+
+
+def test_another_program_at_the_scheduler_s_address_is_told(
+    course: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("distributed.Client", Mock(side_effect=MemoryError("3 EiB")))
+    assert graded(course, tmp_path / "into", "--scheduler", "tcp://127.0.0.1:80") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("autograder: what answers at tcp://127.0.0.1:80 is no scheduler") and said.count("\n") == 1
 
 
 def test_what_has_to_be_installed_is_told(
