@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--students", type=int, default=60, help="of a class that stock nbgrader grades (default: 60)")
     parser.add_argument("--rounds", type=int, default=1, help="how often each contender takes its turn (default: 1)")
-    parser.add_argument("--class", type=int, default=300, dest="many", help="of a class for ours alone (default: 300)")
+    parser.add_argument("--class", type=int, default=600, dest="many", help="of a class for ours alone (default: 600)")
     options = parser.parse_args()
     rows = [
         *_autograding(options.students, options.rounds),
