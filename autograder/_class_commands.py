@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import difflib
 import itertools
 import os
 import sys
@@ -104,7 +105,7 @@ def _grade(
     missed = _told_missed(files.submitted, course, found, options)
     until_done.enter_context(files.alone())
     if options.into is not None:
-        options.into.mkdir(parents=True, exist_ok=True)
+        _make_folder(options.into)
     _expect_writable(app)
     gradebook = until_done.enter_context(ClassGradebook(course, app))
     keep_setting(course, files.setting(gradebook.path), options.submissions, options.into)
@@ -144,9 +145,10 @@ def _cluster(course: Course, names: Sequence[str], options: argparse.Namespace) 
 def _told_missed(
     folder: Path, course: Course, found: Mapping[str, Sequence[Submission]], options: argparse.Namespace
 ) -> list[str]:
-    """What was not handed in, said on stderr too, before seconds are spent; nothing where students are named."""
+    """What was not handed in; nothing where students are named. With JSON, stderr says it, as nothing else will."""
     missed = [] if options.student else list(_missed(folder, course, found))
-    print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
+    if options.json:
+        print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
     return missed
 
 
@@ -300,7 +302,9 @@ def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submissio
         if strays:
             yield f"no folder {name}/ in: {', '.join(strays)}"
     for student, name in strange_folders(folder, course.assignments):
-        yield f"not looked at, {student}: the folder {name}/, which is no assignment's name"
+        meant = difflib.get_close_matches(name.lower(), course.assignments, 1)
+        advice = f"; rename it, if {meant[0]}/ is meant" if meant else ""
+        yield f"not looked at, {student}: the folder {name}/, which is no assignment's name{advice}"
     for place in sorted(folder.iterdir()):
         if place.is_file() and place.name[0] != "." and is_text(place.name):
             yield f"not looked at: {place.name}, which is a file, where each student has a folder"
@@ -312,6 +316,13 @@ def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submissio
         if not is_text(student):
             shown = student.encode(errors="replace").decode()
             yield f"not looked at: the folder {shown}/, whose name is no text (UTF-8); rename it"
+
+
+def _make_folder(into: Path) -> None:
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise CourseError(f"{into} can't be a folder, since a file is there; name another with --into.") from None
 
 
 def _expect_writable(app: NbGrader) -> None:

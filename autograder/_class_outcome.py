@@ -72,9 +72,16 @@ def shown(
 
         console = console_for(sys.stdout)
         console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
-        show_class([ClassRow(one.student, one.report, one.seconds) for one in done], console, translations)
+        rows = [ClassRow(one.student, one.report, one.seconds, _marked(one)) for one in done]
+        show_class(rows, console, translations)
         console.print()
     return done
+
+
+def _marked(result: Result) -> frozenset[str]:
+    """The exercises that only a human marks, and for which the gradebook has a mark."""
+    open_ones = {exercise.id for exercise in result.report.exercises if exercise.manual and exercise.score is None}
+    return frozenset(open_ones.difference(result.waiting))
 
 
 def _marks(result: Result) -> dict[str, Any]:
@@ -85,6 +92,7 @@ def _marks(result: Result) -> dict[str, Any]:
         "stored": result.stored,
         "retained": result.retained,
         "provisional": result.provisional,
+        "again": result.again,
         "waiting": list(result.waiting),
         "reopened": dict(result.reopened),
         "adjusted": result.adjusted,
@@ -140,6 +148,10 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
             f"a time limit or a killed process decided, {listed}: graded a second time by the next run that has "
             "anything to grade, and the better result stays"
         )
+    again = [name for name, result in zip(names, results, strict=True) if result.again]
+    if again:
+        listed = ("; " if several else ", ").join(again)
+        yield f"graded a second time, since a time limit or a killed process had decided before: {listed}"
     adjusted = [name for name, result in zip(names, results, strict=True) if result.adjusted]
     if adjusted:
         listed = ("; " if several else ", ").join(adjusted)
@@ -194,7 +206,7 @@ class Clock:
             which, them = ("this one was", "it") if one else (f"these {len(results)} were", "them")
             if all(result.unchanged and result.change is None for result in results):
                 return f"nothing has changed since {which} graded; --fresh grades {them} again"
-            return f"{which} graded before; --fresh grades {them} again"
+            return f"{which} looked at before; --fresh grades {them} again"
         warm, took = self._ready - self._started, time.monotonic() - self._ready
         graded = sum(result.report.status == "graded" for result in examined)
         done = f"graded {graded or 'none'}"
@@ -204,4 +216,4 @@ class Clock:
             done += ","
         done += f" in {took:.1f} s{self._how}, after {warm:.1f} s of warming up"
         stored = len(results) - len(examined)
-        return f"{done}; {stored} of {len(results)} were graded before" if stored else done
+        return f"{done}; {stored} of {len(results)} were looked at before" if stored else done

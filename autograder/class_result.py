@@ -23,6 +23,7 @@ class Result:
         unchanged: that was this student's own, in this gradebook.
         retained: the grader failed, and what an earlier run recorded for the same file stays.
         undecided: why there is no score is in the submission, and no fault of the grader.
+        again: it was examined a second time, since a time limit, or a process that was killed, had decided in it.
         provisional: a time limit, or a process that was killed, has decided in it, and it was examined only once.
         waiting: the exercises that wait for a human, by what the gradebook says.
         reopened: why those of them wait that a human has marked, by name, as keys of `REOPENED`.
@@ -39,6 +40,7 @@ class Result:
     unchanged: bool = False
     retained: bool = False
     undecided: bool = False
+    again: bool = False
     provisional: bool = False
     waiting: tuple[str, ...] = ()
     reopened: dict[str, str] = field(default_factory=dict)

@@ -212,9 +212,9 @@ class ClassRun:
             return self._retained(asked, graded)
         if digest(submission.path) != asked.digest:  # it is not known what was examined
             return self._save(asked._replace(digest=""), graded)
-        if asked.again:
-            graded = second(stored, graded) if stored is not None else graded
-        return self._save(asked, self._store.put(asked.key, graded))
+        if asked.again and stored is not None:
+            graded = second(stored, graded)
+        return replace(self._save(asked, self._store.put(asked.key, graded)), again=asked.again)
 
     def _standing(self, asked: _Asked) -> Result:
         entry, before = self._ledger.entry(asked.student), self._ledger.before(asked.student)

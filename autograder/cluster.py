@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
-from autograder.cluster_worker import Reply, Rules, Task, difference, perform, this_machine
+from autograder.cluster_worker import Reply, Rules, Task, all_rules, difference, perform, this_machine
 from autograder.course import Course, suite_hash
 from autograder.errors import ConfinementUnavailable, CourseError, GraderFault, UnusableNotebook
 from autograder.grading import AHEAD, Graded
@@ -61,7 +61,7 @@ class Cluster:
     """
 
     def __init__(self, course: Course, address: str, assignments: Sequence[str]) -> None:
-        self._address = address
+        self._course, self._address = course, address
         suites = {name: suite_hash(course, name) for name in assignments}
         self._rules = Rules(suites, course.confinement.grade)
         self._client = _connected(address)
@@ -258,10 +258,10 @@ class Cluster:
                 "can't be read here; bring it in step or stop it, and run again."
             ) from None
         if reply.other is not None:
-            differs = difference(this_machine(self._rules.tier), reply.other)
+            differs = difference(this_machine(all_rules(self._course)), reply.other)
             raise CourseError(
                 f"the worker {reply.worker} would grade by other rules than this machine: {differs}; bring it in step "
-                "or stop it, and run again."
+                "or stop it, and run again: what is recorded stays."
             )
         if reply.fault is not None:
             kind, said = reply.fault
@@ -356,6 +356,8 @@ def _connected(address: str) -> Client:
             "--scheduler needs Dask, which is not installed here; install the extra `cluster` of this package: "
             "pip install 'attention-autograder[cluster]'."
         ) from None
+    if not address:
+        raise CourseError("--scheduler needs an address: tcp://host:port, as `dask scheduler` says it.")
     # What goes wrong is told in one sentence, by us.
     warnings.filterwarnings("ignore", module="distributed")
     for name in [one for one in logging.root.manager.loggerDict if one.split(".")[0] == "distributed"]:

@@ -22,7 +22,7 @@ import msgspec
 
 from autograder import __version__
 from autograder.course import COURSE_FILE, Course, Tier, find_course, load_course, suite_hash
-from autograder.errors import AutograderError
+from autograder.errors import AutograderError, CourseError
 from autograder.grading import Graded, Grader
 from autograder.messages import N_, message
 
@@ -50,13 +50,17 @@ NO_RULES = Rules({}, "A")
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What is compared where the rules of two machines differ, to tell in what; `changed` since it began to grade."""
+    """What is compared where the rules of two machines differ, to tell in what; `changed` since it began to grade.
+
+    `suites` are those of its `Rules`.
+    """
 
     version: str
     python: str
     packages: tuple[str, ...]
     tier: str
     changed: bool = False
+    suites: dict[str, str] = {}
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -190,12 +194,10 @@ class _Bench:
                     self._rules = NO_RULES
 
     def _here(self) -> tuple[Course, Rules, _State]:
-        named = os.environ.get(COURSE_VARIABLE)
-        course = load_course(Path(named) if named else find_course(Path.cwd()))
+        course = load_course(_place_of_course())
         files = _state_of_course(course)  # before they are read, so that a change meanwhile is noticed
         # All of them: a class run that asks for another assignment finds it warm.
-        suites = {name: suite_hash(course, name) for name in course.assignments}
-        return course, Rules(suites, course.confinement.grade), files
+        return course, all_rules(course), files
 
     def _is_outdated(self) -> bool:
         return self._package != _state_of_package()
@@ -206,9 +208,9 @@ class _Bench:
         try:
             course, here, files = self._here()
         except OSError:
-            raise _OtherRules(this_machine(rules.tier, changed=True)) from None
+            raise _OtherRules(this_machine(rules, changed=True)) from None
         if self._is_outdated() or rules.tier != here.tier or not rules.suites.items() <= here.suites.items():
-            raise _OtherRules(this_machine(here.tier, self._is_outdated()))
+            raise _OtherRules(this_machine(here, self._is_outdated()))
         self._close()
         grader = Grader(course, here.tier, get_worker().state.nthreads)
         try:
@@ -230,6 +232,18 @@ class _Bench:
         self._grader, self._rules = None, NO_RULES
 
 
+def _place_of_course() -> Path:
+    if named := os.environ.get(COURSE_VARIABLE):
+        return Path(named)
+    try:
+        return find_course(Path.cwd())
+    except CourseError:
+        raise CourseError(
+            f"there is no {COURSE_FILE} in {Path.cwd()} or above it; start it in its copy of the course, or with "
+            f"{COURSE_VARIABLE}=/path/to/course."
+        ) from None
+
+
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[Path]:
     """A file of these bytes that lies in no folder, so that nothing of a student stays on a worker."""
@@ -240,12 +254,17 @@ def _as_file(content: bytes) -> Iterator[Path]:
         yield Path(f"/proc/self/fd/{descriptor}")
 
 
-def this_machine(tier: Tier, changed: bool = False) -> Machine:
+def all_rules(course: Course) -> Rules:
+    """What decides the scores of all assignments."""
+    return Rules({name: suite_hash(course, name) for name in course.assignments}, course.confinement.grade)
+
+
+def this_machine(rules: Rules, changed: bool = False) -> Machine:
     """What there is on this machine."""
     # As the suites' hash has them: not by `sys.path`, which grows with what happens to be imported.
     folders = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
     packages = {f"{one.name} {one.version}" for one in metadata.distributions(path=folders)}
-    return Machine(__version__, sys.version, tuple(sorted(packages)), tier, changed)
+    return Machine(__version__, sys.version, tuple(sorted(packages)), rules.tier, changed, rules.suites)
 
 
 def difference(here: Machine, there: Machine) -> str:
@@ -262,6 +281,9 @@ def difference(here: Machine, there: Machine) -> str:
     if any(only):
         theirs, ours = (", ".join(sorted(names)[:MAX_TOLD]) or "no such package" for names in only)
         return f"it has {theirs}, and this machine {ours}"
+    others = [name for name, suite in here.suites.items() if there.suites.get(name) != suite]
+    if 0 < len(others) < len(here.suites):  # what they have in common is alike
+        return f"its hidden tests or its source notebook of {', '.join(others)} are others"
     return "its copy of the course or of autograder is another (hidden tests, source notebooks, limits or rules)"
 
 

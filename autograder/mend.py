@@ -121,7 +121,9 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
         )
         raise Undecided(message(said, found=found, most=MAX_EFFORT), _as_it_came(notebook, released))
     if not _answered(notebook, exercises):
-        raise UnusableNotebook(f"{notebook.path} holds none of the exercises of {assignment}: {', '.join(exercises)}.")
+        left, advice = ("is damaged: what is left of it ", "; ask for it again") if notebook.cut else ("", "")
+        listed = ", ".join(exercises)
+        raise UnusableNotebook(f"{notebook.path} {left}holds none of the exercises of {assignment}: {listed}{advice}.")
     restoration = Restoration(notebook, released, course.assignment(assignment))
     expect_whole(notebook, restoration.unanswered())
     mended = Mended(

@@ -40,6 +40,8 @@ def submissions(folder: Path, assignment: str) -> list[Submission]:
     A lone notebook of another name, or one folder deeper, counts too: students rename files and unpack archives. Links
     to folders are not followed: what they lead to is not the student's.
     """
+    if folder.is_file():
+        raise CourseError(f"{folder} is a file, and no folder of submissions; name one with --submissions.")
     if not folder.is_dir():
         raise CourseError(f"the folder of submissions {folder} does not exist; name it with --submissions.")
     return [

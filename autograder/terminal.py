@@ -20,6 +20,8 @@ from autograder.wording import WORDS, Line, lines, points, statement
 
 WIDTH = 80
 BAR_WIDTH = 30
+BY_HAND = "*"
+"""Stands in the place of a mark that a human has given, which a report does not know."""
 
 # Characters that move the cursor, change colours, or reorder the text around them.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -42,11 +44,12 @@ _STYLES = {"passed": "green", "failed": "red", "trouble": "red", "ungraded": "ma
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One line of the table of a class."""
+    """One line of the table of a class; `marked` are the exercises that a human has marked."""
 
     student: str
     report: GradeReport
     seconds: float
+    marked: frozenset[str] = frozenset()
 
 
 def show_report(report: GradeReport, console: Console, translations: gettext.NullTranslations | None = None) -> None:
@@ -175,7 +178,10 @@ class _Page:
         table.add_column(self.say(N_("time")), justify="right", no_wrap=True)
         table.add_column(self.say(N_("note")), overflow="fold")
         for row in rows:
-            scores = {exercise.id: points(exercise.score) for exercise in row.report.exercises}
+            scores = {
+                exercise.id: BY_HAND if exercise.score is None and exercise.id in row.marked else points(exercise.score)
+                for exercise in row.report.exercises
+            }
             complete = "green" if row.report.complete else ""
             cells = [row.student, points(row.report.score), *(scores.get(name, "") for name in exercises)]
             cells += [f"{row.seconds:.1f} s", self._note(row.report)]
@@ -220,6 +226,8 @@ class _Page:
         if len(scores) < len(rows):
             facts.append(self.say(N_("without a score: {count}"), count=len(rows) - len(scores)))
         self.line(", ".join(facts))
+        if any(row.marked for row in rows):
+            self.line(self.say(N_("{sign}: marked by hand, and counted by `autograder export`"), sign=BY_HAND))
         mistakes = Counter(name for row in rows for name in _mistakes(row.report))
         frequent = [f"{name} ({count})" for name, count in mistakes.most_common(3) if count > 1]
         if frequent:

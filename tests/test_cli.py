@@ -377,7 +377,7 @@ def test_the_summary_counts_apart_what_could_not_be_graded(
     assert "nothing has changed since these 2 were graded; --fresh grades them again" in outcome(capsys)
     main(["grade"])
     said = outcome(capsys)
-    assert "graded none, 1 could not be, in " in said and "; 3 of 4 were graded before; seed" in said
+    assert "graded none, 1 could not be, in " in said and "; 3 of 4 were looked at before; seed" in said
 
 
 def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
@@ -388,7 +388,7 @@ def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
     main(["grade"])
     printed = capsys.readouterr()
     told = "no folder masking/ in: bob-half, carl-bad, dora-fault"
-    assert told in printed.err
+    assert told not in printed.err, "it is told once"
     assert told in printed.out[printed.out.index("All of them") :]
     [row] = [line.split() for line in printed.out.splitlines() if line.startswith("bob-half") and "s " not in line][-1:]
     assert row == ["bob-half", "2", "–", "2"]
@@ -403,11 +403,14 @@ def test_what_was_handed_in_and_not_looked_at_is_told(two_lessons: Path, capsys:
     main(["grade"])
     said = outcome(capsys)
     assert "not looked at, bob-half, masking: old/masking.ipynb, beside masking.ipynb" in said
-    assert "not looked at, bob-half: the folder msking/, which is no assignment's name" in said
+    assert (
+        "not looked at, bob-half: the folder msking/, which is no assignment's name; rename it, if masking/ is meant"
+        in said
+    )
     assert "not looked at, bob-half, attention: attention-copy.ipynb, beside attention.ipynb" in said
     assert said.count("not looked at") == 3
     main(["grade", "attention"])  # of the other lesson, and of no other folder
-    assert "masking" not in outcome(capsys)
+    assert "masking.ipynb" not in outcome(capsys)
 
 
 @pytest.mark.parametrize(("held", "said"), [
@@ -475,6 +478,16 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_opened(
     assert main(["grade", "--into", "elsewhere"]) == 2
     assert capsys.readouterr().err == "autograder: the folder elsewhere can't be written; name another with --into.\n"
     assert grader.opened == []
+
+
+def test_a_file_in_the_place_of_a_folder_is_called_one(
+    grader: type[StandIn], submitted: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (course_folder / "notes.txt").touch()
+    assert main(["grade", "--submissions", "notes.txt"]) == 2
+    assert "notes.txt is a file, and no folder of submissions; name one with" in capsys.readouterr().err
+    assert main(["grade", "--into", "notes.txt"]) == 2
+    assert "notes.txt can't be a folder, since a file is there; name another with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--assignment", "attention"]])

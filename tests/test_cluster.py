@@ -456,6 +456,8 @@ def test_no_scheduler_is_told(
     assert said.startswith(f"autograder: there is no scheduler at {address} (") and said.count("\n") == 1
     assert graded(course, tmp_path / "into", "--scheduler", "udp:nowhere") == 2
     assert "udp:nowhere is no address of a scheduler (" in capsys.readouterr().err
+    assert graded(course, tmp_path / "into", "--scheduler", "") == 2
+    assert "--scheduler needs an address: tcp://host:port" in capsys.readouterr().err
 
 
 def test_another_program_at_the_scheduler_s_address_is_told(
@@ -475,6 +477,15 @@ def test_what_has_to_be_installed_is_told(
     assert "pip install 'attention-autograder[cluster]'" in capsys.readouterr().err
 
 
+def test_a_worker_in_a_folder_without_a_course_is_told_what_it_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(COURSE_VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CourseError, match=f"start it in its copy of the course, or with {COURSE_VARIABLE}="):
+        _Bench().grade(Task(Rules({LESSON: ""}, "B"), LESSON), b"")
+
+
 def test_a_result_that_cannot_be_sent_is_a_human_s() -> None:
     report = without_score(Path("/there"), LESSON, "ungraded", message("odd"), max_score=4.0, seed=1, suite_hash="")
     graded = Graded(replace(report, status="graded", score=4.0), examined=Examined((), {0: [{"huge": 1 << 70}]}))
@@ -485,13 +496,15 @@ def test_a_result_that_cannot_be_sent_is_a_human_s() -> None:
 
 
 def test_a_difference_is_told_by_what_it_is() -> None:
-    here = Machine("1.0", "3.11.7 (gcc)", ("numpy 2.3.0", "torch 2.13.0"), "B")
+    here = Machine("1.0", "3.11.7 (gcc)", ("numpy 2.3.0", "torch 2.13.0"), "B", suites={"one": "1", "two": "2"})
     for there, said in (
         (replace(here, version="0.9"), "it has autograder 0.9, and this machine 1.0"),
         (replace(here, python="3.12.1 (gcc)"), "it has Python 3.12.1, and this machine 3.11.7"),
         (replace(here, tier="A"), "its course.yml requires the confinement A, and this machine's B"),
         (replace(here, packages=("numpy 2.3.0", "torch 2.12.0")), "it has torch 2.12.0, and this machine torch 2.13.0"),
         (replace(here, packages=("numpy 2.3.0",)), "it has no such package, and this machine torch 2.13.0"),
+        (replace(here, suites={"one": "3", "two": "2"}), "its hidden tests or its source notebook of one are others"),
+        (replace(here, suites={"one": "3", "two": "4"}), "its copy of the course or of autograder is another"),
         (replace(here, changed=True), "autograder was changed there since that worker began"),
     ):
         assert difference(here, there).startswith(said)

@@ -203,7 +203,7 @@ def test_what_was_graded_before_is_counted(
     capsys.readouterr()
     main(["grade"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "graded 1 in " in said and "; 3 of 4 were graded before; seed" in said
+    assert "graded 1 in " in said and "; 3 of 4 were looked at before; seed" in said
     assert grader.examined == [*STUDENTS, "dan"]
 
 

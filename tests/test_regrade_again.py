@@ -159,6 +159,7 @@ def test_what_a_time_limit_decided_is_examined_once_more_and_the_better_result_s
     hand_in("dan", 2.5)
     told = graded_class(capsys)
     assert grader.examined == [*STUDENTS, *STUDENTS, "dan"]
+    assert [name for name, one in told.items() if one["again"]] == list(STUDENTS)
     assert change(told["ada"]) == ((3, 4, {"clock"}) if after == 4 else None) and told["ada"]["score"] == after
     assert [one["provisional"] for one in told.values()] == [False, False, False, bonus != 0]
     grader.by_chance = False

@@ -254,6 +254,17 @@ def test_totals_explain_no_sign_that_does_not_stand_there() -> None:
     assert len(printed(on).splitlines()) == 2
 
 
+def test_a_mark_by_hand_is_no_open_question() -> None:
+    by_hand = msgspec.structs.replace(exercise(), id="conclusion", score=None, manual=True)
+    full = report(exercise(check("passed")), by_hand)
+    for marked, sign, told in ((frozenset({"conclusion"}), "*", True), (frozenset[str](), "?", False)):
+        on = console()
+        show_class([ClassRow("Ada", full, 0.1, marked)], on)
+        [row] = [line.split() for line in printed(on).splitlines() if line.startswith("Ada")]
+        assert row == ["Ada", "1", "1", sign, "0.1", "s"]
+        assert ("*: marked by hand, and counted by `autograder export`" in printed(on)) == told
+
+
 def test_an_ungraded_submission_does_not_lower_the_mean() -> None:
     full = report(exercise(check("passed")))
     ungraded = msgspec.structs.replace(full, status="ungraded", score=None)

@@ -254,7 +254,7 @@ CASES = (
     for_a_human("cut-in-an-answer", "an upload that broke off in an answer", cut(SOLVED, "def scaled_dot", 40),
                 "is damaged: 17 whole cells could be read, without an answer to scaled_dot_product_attention"),
     for_a_human("cut-before-the-answers", "an upload that broke off before the answers",
-                cut(SOLVED, '"soft-lookup"', 9), "holds none of the exercises of attention"),
+                cut(SOLVED, '"soft-lookup"', 9), "is damaged: what is left of it holds none of the exercises of"),
     for_a_human("quotation-mark", "a quotation mark without its backslash, after an edit of the file as text",
                 SOLVED.replace("def project_qkv(", 'print("")\\n", "def project_qkv('),
                 f"is damaged: 30 whole cells could be read, without an answer to {PROJECT}"),
