@@ -131,7 +131,7 @@ def _grade(
         for run in runs.values():
             run.told()
 
-    ended = cluster.ended() if cluster else ()
+    ended = _told_ended(cluster, options) if cluster else ()
     return Done(everyone, len(found), missed, gradebook.path, files.graded, told, ended)
 
 
@@ -142,14 +142,25 @@ def _cluster(course: Course, names: Sequence[str], options: argparse.Namespace) 
     return Cluster(course, options.scheduler, names)
 
 
+def _told_ended(cluster: Cluster, options: argparse.Namespace) -> list[str]:
+    """The workers that have ended meanwhile, in one line."""
+    ended = ", ".join(cluster.ended())
+    lines = [f"workers that have ended meanwhile: {ended}; what they had not finished went to others"] if ended else []
+    return _also_with_json(lines, options)
+
+
+def _also_with_json(lines: list[str], options: argparse.Namespace) -> list[str]:
+    """The lines, which the end of a run tells; with JSON, stderr does."""
+    if options.json:
+        print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
+    return lines
+
+
 def _told_missed(
     folder: Path, course: Course, found: Mapping[str, Sequence[Submission]], options: argparse.Namespace
 ) -> list[str]:
-    """What was not handed in; nothing where students are named. With JSON, stderr says it, as nothing else will."""
-    missed = [] if options.student else list(_missed(folder, course, found))
-    if options.json:
-        print(*missed, sep="\n", end="\n" if missed else "", file=sys.stderr)
-    return missed
+    """What was not handed in; nothing where students are named."""
+    return _also_with_json([] if options.student else list(_missed(folder, course, found)), options)
 
 
 def feedback(options: argparse.Namespace) -> int:
@@ -302,7 +313,8 @@ def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submissio
         if strays:
             yield f"no folder {name}/ in: {', '.join(strays)}"
     for student, name in strange_folders(folder, course.assignments):
-        meant = difflib.get_close_matches(name.lower(), course.assignments, 1)
+        free = [one for one in course.assignments if not (folder / student / one).exists()]
+        meant = difflib.get_close_matches(name.lower(), free, 1)
         advice = f"; rename it, if {meant[0]}/ is meant" if meant else ""
         yield f"not looked at, {student}: the folder {name}/, which is no assignment's name{advice}"
     for place in sorted(folder.iterdir()):
@@ -321,8 +333,8 @@ def _missed(folder: Path, course: Course, found: Mapping[str, Sequence[Submissio
 def _make_folder(into: Path) -> None:
     try:
         into.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise CourseError(f"{into} can't be a folder, since a file is there; name another with --into.") from None
+    except (FileExistsError, NotADirectoryError):  # there, or on the way
+        raise CourseError(f"{into} can't be made a folder: a file is in its place; name another with --into.") from None
 
 
 def _expect_writable(app: NbGrader) -> None:

@@ -15,6 +15,7 @@ from autograder.settled import REOPENED
 if TYPE_CHECKING:
     from autograder.class_result import Result
     from autograder.course import Course
+    from autograder.terminal import Sign
 
 
 class Done(NamedTuple):
@@ -25,7 +26,7 @@ class Done(NamedTuple):
         missed: what was not handed in where it is looked for.
         gradebook, graded: where things lie.
         told: to be called once people were told of all that.
-        ended: addresses of a cluster's workers that have ended meanwhile.
+        ended: which of a cluster's workers have ended meanwhile.
     """
 
     results: Sequence[Result]
@@ -45,8 +46,7 @@ def tell(done: Done, clock: Clock, course: Course, seed: int, options: argparse.
     if several:
         _show_totals(done.results, course, options)
     said = [*_outcome(done.results, several), *done.missed, *changes(done.results, several)]
-    if done.ended:
-        said.append(f"ended meanwhile, so that their submissions went to other workers: {', '.join(done.ended)}")
+    said += done.ended
     said.append(f"{clock.summary(done.results)}; seed {seed}")
     said.append(f"gradebook: {near(done.gradebook)}; graded notebooks: {near(done.graded)}")
     _show_lines(said)
@@ -72,16 +72,18 @@ def shown(
 
         console = console_for(sys.stdout)
         console.print(f"{course.assignment(name).title} ({name})\n", style="bold", markup=False, highlight=False)
-        rows = [ClassRow(one.student, one.report, one.seconds, _marked(one)) for one in done]
+        rows = [ClassRow(one.student, one.report, one.seconds, _settled(one)) for one in done]
         show_class(rows, console, translations)
         console.print()
     return done
 
 
-def _marked(result: Result) -> frozenset[str]:
-    """The exercises that only a human marks, and for which the gradebook has a mark."""
+def _settled(result: Result) -> dict[str, Sign]:
+    """Signs of the exercises that only a human marks, and that wait for none: marked, or left as they were released."""
     open_ones = {exercise.id for exercise in result.report.exercises if exercise.manual and exercise.score is None}
-    return frozenset(open_ones.difference(result.waiting))
+    return {
+        name: "by_hand" if name in result.marked else "not_attempted" for name in open_ones.difference(result.waiting)
+    }
 
 
 def _marks(result: Result) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def _marks(result: Result) -> dict[str, Any]:
         "provisional": result.provisional,
         "again": result.again,
         "waiting": list(result.waiting),
+        "marked": list(result.marked),
         "reopened": dict(result.reopened),
         "adjusted": result.adjusted,
         "remarks": list(result.remarks),
@@ -148,7 +151,8 @@ def _outcome(results: Sequence[Result], several: bool) -> Iterator[str]:
             f"a time limit or a killed process decided, {listed}: graded a second time by the next run that has "
             "anything to grade, and the better result stays"
         )
-    again = [name for name, result in zip(names, results, strict=True) if result.again]
+    # Whose score is another, of them `changes` tells.
+    again = [name for name, result in zip(names, results, strict=True) if result.again and not result.change]
     if again:
         listed = ("; " if several else ", ").join(again)
         yield f"graded a second time, since a time limit or a killed process had decided before: {listed}"

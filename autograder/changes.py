@@ -26,7 +26,7 @@ REASONS = {
     "again": "graded again, for its result was no longer kept",
     "other": "another run has graded the same file again",
     "failed": "it could not be graded before",
-    "clock": "a time limit had decided, and it was graded a second time",
+    "clock": "a time limit or a killed process had decided, and it was graded a second time",
     "hand": "a mark by hand",
     "late": "the penalty for handing it in late is another",
     "gradebook": "the automatic scores in the gradebook were others than grading had left there",

@@ -26,6 +26,7 @@ class Result:
         again: it was examined a second time, since a time limit, or a process that was killed, had decided in it.
         provisional: a time limit, or a process that was killed, has decided in it, and it was examined only once.
         waiting: the exercises that wait for a human, by what the gradebook says.
+        marked: the exercises that have a human's mark, by what the gradebook says.
         reopened: why those of them wait that a human has marked, by name, as keys of `REOPENED`.
         adjusted: marks by hand or a late penalty make the score another than the checks gave.
         remarks: what else an instructor should know of the files.
@@ -43,6 +44,7 @@ class Result:
     again: bool = False
     provisional: bool = False
     waiting: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
     reopened: dict[str, str] = field(default_factory=dict)
     adjusted: bool = False
     remarks: tuple[str, ...] = ()
@@ -60,6 +62,7 @@ def standing(student: str, entry: Entry, path: Path) -> Result:
         undecided=entry.undecided,
         provisional=entry.provisional,
         waiting=entry.waiting,
+        marked=entry.marked,
         reopened=entry.reopened,
         adjusted=entry.adjusted,
         remarks=entry.remarks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -212,9 +212,9 @@ class ClassRun:
             return self._retained(asked, graded)
         if digest(submission.path) != asked.digest:  # it is not known what was examined
             return self._save(asked._replace(digest=""), graded)
-        if asked.again and stored is not None:
-            graded = second(stored, graded)
-        return replace(self._save(asked, self._store.put(asked.key, graded)), again=asked.again)
+        if not asked.again or stored is None:
+            return self._save(asked, self._store.put(asked.key, graded))
+        return replace(self._save(asked, self._store.put(asked.key, second(stored, graded))), again=True)
 
     def _standing(self, asked: _Asked) -> Result:
         entry, before = self._ledger.entry(asked.student), self._ledger.before(asked.student)
@@ -333,14 +333,16 @@ class ClassRun:
             retained=retained,
             undecided=graded.undecided,
             provisional=provisional(graded),
-            waiting=self._in_order({name.removeprefix(TEST_PREFIX) for name in row.waiting}),
+            waiting=self._in_order(row.waiting),
+            marked=self._in_order(row.marked),
             adjusted=row.adjusted,
             remarks=remarks_on(submission, assignment, gradebook.has_odd_timestamp(submission.folder)),
             left_out=left_out(submission, self._course, assignment),
         )
 
-    def _in_order(self, names: Collection[str]) -> tuple[str, ...]:
-        """Exercises as the course has them, and behind them what it knows nothing of."""
+    def _in_order(self, cells: Iterable[str]) -> tuple[str, ...]:
+        """The exercises of graded cells as the course has them, and behind them what it knows nothing of."""
+        names = {name.removeprefix(TEST_PREFIX) for name in cells}
         known = [name for name in self._course.assignment(self._assignment).exercises if name in names]
         return (*known, *sorted(set(names).difference(known)))
 

@@ -67,6 +67,7 @@ class Cluster:
         self._client = _connected(address)
         self._points: Mapping[str, Mapping[str, float]] = {}
         self._threads: dict[str, int] = {}
+        self._seen: set[str] = set()
         self._warming: dict[str, Future[bytes]] = {}
         self._gathered, self._late = MAX_GATHERED, 0
         try:
@@ -113,10 +114,13 @@ class Cluster:
         return f"on {machines} machine{'' if machines == 1 else 's'}, {sum(self._threads.values())} at a time"
 
     def ended(self) -> list[str]:
-        """The addresses of workers that were warm and are there no longer."""
-        with contextlib.suppress(CourseError):  # the scheduler has ended as well, when it was needed no more
-            return sorted(self._threads.keys() - self._workers().keys())
-        return []
+        """The addresses of workers that were there and are there no longer."""
+        try:
+            ask = self._client.scheduler.ncores  # type: ignore[union-attr]
+            there = self._client.sync(ask, callback_timeout=CONNECT_SECONDS)
+        except Exception:  # noqa: BLE001 - the scheduler has ended as well, when it was needed no more
+            return []
+        return sorted(self._seen.difference(there))
 
     def grade_many(self, submissions: Iterable[tuple[Path, str]], seed: int) -> Iterator[Graded]:
         """Grade many files; the results come in the order of `submissions`.
@@ -148,12 +152,6 @@ class Cluster:
         self._warming.clear()
         with contextlib.suppress(OSError, TimeoutError, RuntimeError, AssertionError):
             self._client.close(timeout=CONNECT_SECONDS)
-
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _warm_up(self) -> None:
         """Have each worker begin that has not yet."""
@@ -258,7 +256,7 @@ class Cluster:
                 "can't be read here; bring it in step or stop it, and run again."
             ) from None
         if reply.other is not None:
-            differs = difference(this_machine(all_rules(self._course)), reply.other)
+            differs = difference(this_machine(self._all_rules()), reply.other)
             raise CourseError(
                 f"the worker {reply.worker} would grade by other rules than this machine: {differs}; bring it in step "
                 "or stop it, and run again: what is recorded stays."
@@ -267,6 +265,12 @@ class Cluster:
             kind, said = reply.fault
             raise FAULTS.get(kind, GraderFault)(f"the worker {reply.worker}: {said}")
         return reply
+
+    def _all_rules(self) -> Rules:
+        """Of all assignments, which tell where another one lies; as far as they can be read here."""
+        with contextlib.suppress(CourseError, OSError):
+            return all_rules(self._course)
+        return self._rules
 
     def _finish(self, future: Future[bytes]) -> None:
         """Wait for a task, as long as there are workers."""
@@ -295,9 +299,11 @@ class Cluster:
     def _workers(self) -> dict[str, int]:
         """How many threads each worker has, by its address."""
         try:
-            return dict(self._client.nthreads())
+            threads = dict(self._client.nthreads())
         except Exception as fault:  # noqa: BLE001 - of the way, whatever Dask makes of it
             self._lose(fault)
+        self._seen |= threads.keys()
+        return threads
 
     def _lose(self, fault: BaseException | None = None) -> NoReturn:
         how = f" ({_told(fault)})" if fault is not None else ""
@@ -369,10 +375,14 @@ def _connected(address: str) -> Client:
             f"there is no scheduler at {address} ({_told(fault)}); start one with `dask scheduler`, which says its "
             "address."
         ) from None
-    except (ValueError, TypeError) as fault:
+    except ValueError as fault:
         raise CourseError(
             f"{address} is no address of a scheduler ({_told(fault)}); name it as `dask scheduler` says it: "
             "tcp://host:port."
+        ) from None
+    except (TypeError, RuntimeError) as fault:  # certificates are missing, or are required
+        raise CourseError(
+            f"Dask's settings for TLS do not go with {address} ({_told(fault)}); docs/scale.md says what they need."
         ) from None
     except Exception as fault:  # noqa: BLE001 - whatever Dask makes of what another program answers
         raise CourseError(

@@ -281,9 +281,11 @@ def difference(here: Machine, there: Machine) -> str:
     if any(only):
         theirs, ours = (", ".join(sorted(names)[:MAX_TOLD]) or "no such package" for names in only)
         return f"it has {theirs}, and this machine {ours}"
-    others = [name for name, suite in here.suites.items() if there.suites.get(name) != suite]
+    if missing := here.suites.keys() - there.suites.keys():
+        return f"its course has no {', '.join(sorted(missing))}"
+    others = [name for name, suite in here.suites.items() if there.suites[name] != suite]
     if 0 < len(others) < len(here.suites):  # what they have in common is alike
-        return f"its hidden tests or its source notebook of {', '.join(others)} are others"
+        return f"its hidden tests, source notebook or rules in {COURSE_FILE} are others (seen in: {', '.join(others)})"
     return "its copy of the course or of autograder is another (hidden tests, source notebooks, limits or rules)"
 
 

@@ -57,6 +57,7 @@ class Entry(msgspec.Struct, frozen=True):
     undecided: bool = False
     provisional: bool = False
     waiting: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
     reopened: dict[str, str] = {}
     adjusted: bool = False
     remarks: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ def entry_of(
         undecided=result.undecided,
         provisional=result.provisional,
         waiting=result.waiting,
+        marked=result.marked,
         reopened=result.reopened,
         adjusted=result.adjusted,
         remarks=result.remarks,

@@ -93,10 +93,17 @@ def recognise(notebook: Notebook, course: Course) -> str:
     }
     best = max(scores, key=lambda name: scores[name])
     if not scores[best]:
+        left, advice = _damage(notebook)
+        known = ", ".join(course.assignments)
         raise UnusableNotebook(
-            f"{notebook.path} holds no exercise of this course, whose assignments are {', '.join(course.assignments)}."
+            f"{notebook.path} {left}holds no exercise of this course, whose assignments are {known}{advice}."
         )
     return best
+
+
+def _damage(notebook: Notebook) -> tuple[str, str]:
+    """How a sentence begins and ends about a notebook that has lost cells."""
+    return ("is damaged: what is left of it ", "; ask for it again") if notebook.cut else ("", "")
 
 
 @each_parsed_once()
@@ -121,7 +128,7 @@ def mend(notebook: Notebook, course: Course, assignment: str) -> Mended:
         )
         raise Undecided(message(said, found=found, most=MAX_EFFORT), _as_it_came(notebook, released))
     if not _answered(notebook, exercises):
-        left, advice = ("is damaged: what is left of it ", "; ask for it again") if notebook.cut else ("", "")
+        left, advice = _damage(notebook)
         listed = ", ".join(exercises)
         raise UnusableNotebook(f"{notebook.path} {left}holds none of the exercises of {assignment}: {listed}{advice}.")
     restoration = Restoration(notebook, released, course.assignment(assignment))

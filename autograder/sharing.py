@@ -21,7 +21,7 @@ class Sharing:
         self._kept: dict[bytes, msgspec.Struct] = {}
 
     def shared(self, report: GradeReport) -> GradeReport:
-        """An equal report, whose parts are those of earlier ones wherever they are equal."""
+        """An equal report, whose exercises, checks and sentences are those of earlier ones wherever they are equal."""
         return msgspec.structs.replace(
             report,
             repairs=self._parts(report.repairs),

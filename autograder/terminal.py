@@ -6,7 +6,7 @@ import gettext
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rich.console import Console
@@ -20,14 +20,12 @@ from autograder.wording import WORDS, Line, lines, points, statement
 
 WIDTH = 80
 BAR_WIDTH = 30
-BY_HAND = "*"
-"""Stands in the place of a mark that a human has given, which a report does not know."""
 
 # Characters that move the cursor, change colours, or reorder the text around them.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)")
 
-Sign = Literal["passed", "failed", "not_attempted", "skipped", "trouble", "ungraded", "bar", "rest", "dot"]
+Sign = Literal["passed", "failed", "not_attempted", "skipped", "trouble", "ungraded", "by_hand", "bar", "rest", "dot"]
 _SIGNS: dict[Sign, tuple[str, str]] = {  # as it should be, and where the terminal can't show that
     "passed": ("✓", "+"),
     "failed": ("✗", "x"),
@@ -35,6 +33,7 @@ _SIGNS: dict[Sign, tuple[str, str]] = {  # as it should be, and where the termin
     "skipped": ("–", "-"),
     "trouble": ("!", "!"),
     "ungraded": ("?", "?"),
+    "by_hand": ("*", "*"),
     "bar": ("━", "#"),
     "rest": ("─", "."),
     "dot": ("·", "-"),
@@ -44,12 +43,12 @@ _STYLES = {"passed": "green", "failed": "red", "trouble": "red", "ungraded": "ma
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One line of the table of a class; `marked` are the exercises that a human has marked."""
+    """One line of the table of a class; `settled` are signs for exercises without a score that wait for nobody."""
 
     student: str
     report: GradeReport
     seconds: float
-    marked: frozenset[str] = frozenset()
+    settled: Mapping[str, Sign] = field(default_factory=dict)
 
 
 def show_report(report: GradeReport, console: Console, translations: gettext.NullTranslations | None = None) -> None:
@@ -178,10 +177,8 @@ class _Page:
         table.add_column(self.say(N_("time")), justify="right", no_wrap=True)
         table.add_column(self.say(N_("note")), overflow="fold")
         for row in rows:
-            scores = {
-                exercise.id: BY_HAND if exercise.score is None and exercise.id in row.marked else points(exercise.score)
-                for exercise in row.report.exercises
-            }
+            scores = {exercise.id: points(exercise.score) for exercise in row.report.exercises}
+            scores |= {name: self.sign(sign) for name, sign in row.settled.items()}
             complete = "green" if row.report.complete else ""
             cells = [row.student, points(row.report.score), *(scores.get(name, "") for name in exercises)]
             cells += [f"{row.seconds:.1f} s", self._note(row.report)]
@@ -226,8 +223,13 @@ class _Page:
         if len(scores) < len(rows):
             facts.append(self.say(N_("without a score: {count}"), count=len(rows) - len(scores)))
         self.line(", ".join(facts))
-        if any(row.marked for row in rows):
-            self.line(self.say(N_("{sign}: marked by hand, and counted by `autograder export`"), sign=BY_HAND))
+        signs = {sign for row in rows for sign in row.settled.values()}
+        if "by_hand" in signs:
+            said = N_("{sign}: marked by hand; `autograder export` counts it in")
+            self.line(self.say(said, sign=self.sign("by_hand")))
+        if "not_attempted" in signs:
+            said = N_("{sign}: for a human to mark, but left as it was released")
+            self.line(self.say(said, sign=self.sign("not_attempted")))
         mistakes = Counter(name for row in rows for name in _mistakes(row.report))
         frequent = [f"{name} ({count})" for name, count in mistakes.most_common(3) if count > 1]
         if frequent:

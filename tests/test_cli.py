@@ -269,9 +269,12 @@ def test_grade_records_writes_pages_and_exports(
     with (course_folder / "marks.csv").open(newline="") as file:
         scores = {row["student_id"]: row["score"] for row in csv.DictReader(file)}
     assert scores["carl-bad"] == scores["dora-fault"] == ""
-    assert main(["export", "--to", "marks.xlsx"]) == 2
-    assert "(.xlsx) can't be written; name a file that ends in .csv" in capsys.readouterr().err
-    assert not (course_folder / "marks.xlsx").exists()
+    for ending in (".xlsx", ".XLS", ".ods"):
+        assert main(["export", "--to", f"marks{ending}"]) == 2
+        assert f"({ending.lower()}) can't be written; name a file that ends in .csv" in capsys.readouterr().err
+        assert not (course_folder / f"marks{ending}").exists()
+    assert main(["export", "--to", "marks.JSON"]) == 0
+    assert json.loads((course_folder / "marks.JSON").read_text())["rows"]
 
 
 def test_grade_takes_one_student_into_a_folder_of_its_own(
@@ -389,6 +392,8 @@ def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
     printed = capsys.readouterr()
     told = "no folder masking/ in: bob-half, carl-bad, dora-fault"
     assert told not in printed.err, "it is told once"
+    main(["grade", "--json"])
+    assert told in capsys.readouterr().err
     assert told in printed.out[printed.out.index("All of them") :]
     [row] = [line.split() for line in printed.out.splitlines() if line.startswith("bob-half") and "s " not in line][-1:]
     assert row == ["bob-half", "2", "–", "2"]
@@ -397,20 +402,21 @@ def test_a_missing_lesson_is_told_at_the_end_and_marked_among_the_totals(
 
 def test_what_was_handed_in_and_not_looked_at_is_told(two_lessons: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (two_lessons / "bob-half" / "msking").mkdir()
+    (two_lessons / "carl-bad" / "Masking").mkdir()
     (two_lessons / "bob-half" / "attention" / "attention-copy.ipynb").write_text("{}")
     (two_lessons / "bob-half" / "masking" / "old").mkdir()
     (two_lessons / "bob-half" / "masking" / "old" / "masking.ipynb").write_text("{}")
     main(["grade"])
     said = outcome(capsys)
     assert "not looked at, bob-half, masking: old/masking.ipynb, beside masking.ipynb" in said
-    assert (
-        "not looked at, bob-half: the folder msking/, which is no assignment's name; rename it, if masking/ is meant"
-        in said
-    )
+    assert "not looked at, bob-half: the folder msking/, which is no assignment's name not" in said, "he has masking/"
+    stray = "not looked at, carl-bad: the folder Masking/, which is no assignment's name"
+    assert f"{stray}; rename it, if masking/ is meant" in said
     assert "not looked at, bob-half, attention: attention-copy.ipynb, beside attention.ipynb" in said
-    assert said.count("not looked at") == 3
+    assert said.count("not looked at") == 4
     main(["grade", "attention"])  # of the other lesson, and of no other folder
-    assert "masking.ipynb" not in outcome(capsys)
+    said = outcome(capsys)
+    assert "masking.ipynb" not in said and "no folder masking" not in said
 
 
 @pytest.mark.parametrize(("held", "said"), [
@@ -487,7 +493,9 @@ def test_a_file_in_the_place_of_a_folder_is_called_one(
     assert main(["grade", "--submissions", "notes.txt"]) == 2
     assert "notes.txt is a file, and no folder of submissions; name one with" in capsys.readouterr().err
     assert main(["grade", "--into", "notes.txt"]) == 2
-    assert "notes.txt can't be a folder, since a file is there; name another with" in capsys.readouterr().err
+    assert "notes.txt can't be made a folder: a file is in its place; name another" in capsys.readouterr().err
+    assert main(["grade", "--into", "notes.txt/deeper"]) == 2
+    assert "notes.txt/deeper can't be made a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--assignment", "attention"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -17,12 +18,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import dask
 import msgspec
 import psutil
 import pytest
 from distributed import Client
 from msgspec.structs import replace
 
+from autograder._class_commands import _told_ended
 from autograder.cli import main
 from autograder.cluster import Cluster
 from autograder.cluster_worker import (
@@ -241,7 +244,7 @@ def test_a_cluster_leaves_what_this_machine_alone_leaves(
 def reports(running: Running, course: Path, ended: list[str] | None = None) -> Iterator[GradeReport]:
     """The reports of a class on a cluster, as they come; at last the workers that have ended."""
     files = sorted((course / "submitted").glob(f"*/{LESSON}/{LESSON}.ipynb"))
-    with Cluster(load_course(course), running.address, [LESSON]) as cluster:
+    with contextlib.closing(Cluster(load_course(course), running.address, [LESSON])) as cluster:
         cluster.wait()
         for one in cluster.grade_many([(path, LESSON) for path in files], 1):
             yield one.report
@@ -316,7 +319,7 @@ def door(course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
         for number, content in enumerate(contents):
             files.append(tmp_path / f"{number}.ipynb")
             files[-1].write_text(content)
-        with Cluster(load_course(course), address, [LESSON]) as cluster:
+        with contextlib.closing(Cluster(load_course(course), address, [LESSON])) as cluster:
             cluster.wait()
             yield from (one.report for one in cluster.grade_many([(path, LESSON) for path in files], 1))
 
@@ -460,6 +463,30 @@ def test_no_scheduler_is_told(
     assert "--scheduler needs an address: tcp://host:port" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("address", "setting", "told"),
+    [
+        ("tls://127.0.0.1:1", {}, "Dask's settings for TLS do not go with tls://127.0.0.1:1 ("),
+        (
+            "tcp://127.0.0.1:1",
+            {"distributed.comm.require-encryption": True},
+            "Dask's settings for TLS do not go with tcp://127.0.0.1:1 (",
+        ),
+    ],
+)
+def test_settings_for_tls_that_do_not_fit_are_told(
+    course: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    address: str,
+    setting: dict[str, bool],
+    told: str,
+) -> None:
+    with dask.config.set(setting):
+        assert graded(course, tmp_path / "into", "--scheduler", address) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_another_program_at_the_scheduler_s_address_is_told(
     course: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -467,6 +494,16 @@ def test_another_program_at_the_scheduler_s_address_is_told(
     assert graded(course, tmp_path / "into", "--scheduler", "tcp://127.0.0.1:80") == 2
     said = capsys.readouterr().err
     assert said.startswith("autograder: what answers at tcp://127.0.0.1:80 is no scheduler") and said.count("\n") == 1
+
+
+def test_workers_that_ended_are_named_with_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Mock(ended=Mock(return_value=["tcp://10.0.0.7:4711"]))
+    for as_json in (False, True):
+        [line] = _told_ended(cluster, argparse.Namespace(json=as_json))
+        assert line == (
+            "workers that have ended meanwhile: tcp://10.0.0.7:4711; what they had not finished went to others"
+        )
+        assert capsys.readouterr().err == (f"{line}\n" if as_json else "")
 
 
 def test_what_has_to_be_installed_is_told(
@@ -503,7 +540,11 @@ def test_a_difference_is_told_by_what_it_is() -> None:
         (replace(here, tier="A"), "its course.yml requires the confinement A, and this machine's B"),
         (replace(here, packages=("numpy 2.3.0", "torch 2.12.0")), "it has torch 2.12.0, and this machine torch 2.13.0"),
         (replace(here, packages=("numpy 2.3.0",)), "it has no such package, and this machine torch 2.13.0"),
-        (replace(here, suites={"one": "3", "two": "2"}), "its hidden tests or its source notebook of one are others"),
+        (
+            replace(here, suites={"one": "3", "two": "2"}),
+            "its hidden tests, source notebook or rules in course.yml are others (seen in: one)",
+        ),
+        (replace(here, suites={"one": "1"}), "its course has no two"),
         (replace(here, suites={"one": "3", "two": "4"}), "its copy of the course or of autograder is another"),
         (replace(here, changed=True), "autograder was changed there since that worker began"),
     ):

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -434,10 +435,23 @@ def test_a_regrade_replaces_automatic_scores_and_never_touches_marks_by_hand(
     sql("UPDATE comment SET manual_comment = 'Well seen.'")
     for options in ([], ["--fresh"]):
         hand_in("ada", 2, said=str(options))
-        graded_class(capsys, *options)
+        told = graded_class(capsys, *options)
+        assert told["ada"]["marked"] == ["double", "half"]
         assert grades("ada")["test_double"] == [2, 3, 0.5, 1]
         assert grades("bob")["test_double"] == [2.5, 3, 0.5, 0]
     assert {row[4] for row in rows(Path("gradebook.db"))["comment"]} == {"Well seen."}
+
+
+def test_what_reports_have_in_common_is_held_once(
+    grader: type[ByText], course: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Mock()
+    monkeypatch.setattr("autograder._class_commands.tell", told)
+    hand_in("ada", 2)
+    hand_in("bob", 2, said="again")
+    main(["grade"])
+    ada, bob, _ = (one.report.exercises[0] for one in told.call_args.args[0].results)
+    assert ada.checks[0].score == 2 and ada is bob
 
 
 def test_the_automatic_scores_of_a_notebook_that_the_course_has_no_more_do_not_stay(

@@ -10,6 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from autograder._class_outcome import _settled
+from autograder.class_result import Result
 from autograder.messages import message
 from autograder.report import CheckReport, ExerciseReport, GradeReport, Outcome
 from autograder.terminal import ClassRow, points, show_class, show_report, show_totals
@@ -257,12 +259,24 @@ def test_totals_explain_no_sign_that_does_not_stand_there() -> None:
 def test_a_mark_by_hand_is_no_open_question() -> None:
     by_hand = msgspec.structs.replace(exercise(), id="conclusion", score=None, manual=True)
     full = report(exercise(check("passed")), by_hand)
-    for marked, sign, told in ((frozenset({"conclusion"}), "*", True), (frozenset[str](), "?", False)):
+    for settled, sign, told in (
+        ({"conclusion": "by_hand"}, "*", "*: marked by hand; `autograder export` counts it in"),
+        ({"conclusion": "not_attempted"}, "·", "·: for a human to mark, but left as it was released"),
+        ({}, "?", ""),
+    ):
         on = console()
-        show_class([ClassRow("Ada", full, 0.1, marked)], on)
+        show_class([ClassRow("Ada", full, 0.1, settled)], on)
         [row] = [line.split() for line in printed(on).splitlines() if line.startswith("Ada")]
         assert row == ["Ada", "1", "1", sign, "0.1", "s"]
-        assert ("*: marked by hand, and counted by `autograder export`" in printed(on)) == told
+        assert told in printed(on)
+        assert ("by hand" in printed(on), "released" in printed(on)) == (sign == "*", sign == "·")
+
+
+def test_an_answer_for_a_human_that_is_blank_is_not_called_marked() -> None:
+    one = report(exercise(id="conclusion", score=None, manual=True), exercise(check("passed")))
+    for more, sign in (({"marked": ("conclusion",)}, "by_hand"), ({}, "not_attempted")):
+        assert _settled(Result("ada", one, **more)) == {"conclusion": sign}
+    assert _settled(Result("ada", one, waiting=("conclusion",), marked=("conclusion",))) == {}
 
 
 def test_an_ungraded_submission_does_not_lower_the_mean() -> None:

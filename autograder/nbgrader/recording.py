@@ -113,7 +113,7 @@ class SubmissionRow:
 
     Attributes:
         seconds_late: past the due date and the student's extension.
-        waiting: the cells that wait for a human.
+        waiting: the cells that wait for a human, and `marked`, those that have a human's mark.
         adjusted: marks by hand or a late penalty make the score another than the checks gave.
     """
 
@@ -125,6 +125,10 @@ class SubmissionRow:
     @property
     def waiting(self) -> tuple[str, ...]:
         return tuple(grade.name for one in self.notebooks for grade in one.grades if grade.needs_manual_grade)
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        return tuple(grade.name for one in self.notebooks for grade in one.grades if grade.manual_score is not None)
 
     @property
     def adjusted(self) -> bool:
