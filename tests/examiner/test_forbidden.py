@@ -543,9 +543,9 @@ HOSTILE = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_source_raises_nothing_and_takes_no_time(name: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert found(HOSTILE[name]) is None
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_function_behind_thousands_of_names_is_looked_at_once() -> None:
